@@ -72,6 +72,7 @@ def list_tasks(*, filters: Sequence[Filter] = (), limit: int = 1000) -> Rows:
     -------
     Rows
         With task, name, state (waiting, queued, retrying, running, finished, failed, cancelled), detail (of one that
+        is queued "sent", if it was sent to another machine and has not begun there, as far as is known; of one that
         runs "blocked", if it sleeps in get() or wait(); of one that has failed "crashed", if its process has ended),
         waits_for (of one that is queued and that its `max_in_flight` or `rate_limit` keeps from beginning: how; else
         ""), attempt, node (the machine where it runs, ran last or was sent), pid (there), origin (number of the cell),

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from ..exit_codes import DIED_WITH_ITS_MACHINE, ENDED_SOMEHOW
 from ..objstore._core import ENDED_BY_ITSELF
+from ..scheduler.cluster.messages import Shares
 from .interface import ActorEnded, Blob, EngineActor, FailureKind
 from .parcels import Key
 
@@ -36,6 +37,7 @@ class Living(Struct):
     names: dict[Key, Key] = {}
     end: ActorEnded | None = None
     is_told: bool = False  # the end
+    uses: Shares = {}  # of what the engine has
 
 
 class Actors:

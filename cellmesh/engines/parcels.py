@@ -37,7 +37,7 @@ class Work(Struct, frozen=True, array_like=True):
 
 class Done(Struct, frozen=True, array_like=True):
     """A task has ended. `values`: its results; `made`: what they refer to and the pocket has made, by slot and
-    generation there, inner ones first. Its process, and how long it waited and ran there in microseconds. `news`: what
+    generation there, inner ones first. Its process, and how long it ran there in microseconds. `news`: what
     it has printed, as far as no `Progress` has said so; `at`: how many came before, of this `run`. `actor`: what the
     pocket calls the one that it has constructed; `saved`: which of `made` its actor has saved last;
     `kept`: what that was given and refers to beyond this call;
@@ -47,7 +47,6 @@ class Done(Struct, frozen=True, array_like=True):
     values: list[Given]
     made: list[Given]
     pid: int
-    waited: int
     ran: int
     run: int = 0
     at: int = 0

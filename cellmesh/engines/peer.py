@@ -12,7 +12,7 @@ go to the engine in the order in which they came: one that waits holds back thos
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -49,6 +49,7 @@ from ..scheduler.cluster.messages import (
 )
 from .actors import Actors, Living, exit_code_of
 from .interface import ActorEnded, Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel, Said
+from .kept import KeptValues
 from .parcels import OWN, Done, Given, Key, Work, decode_done, decode_progress, encode
 
 KEEP_FUNCTION_S = 60.0
@@ -111,11 +112,13 @@ class Call(Struct):
     needs: list[Key]  # objects that it holds: function first, then its refs, then those of the actor that it makes
     missing: set[Key]
     handle: Handle | None = None
+    given_at: float = 0.0  # when the engine was given it
     n_runs: int = 0
     is_cancelled: bool = False
     blobs: list[Blob] = field(default_factory=list)
     run: int = 0  # of which there are news
     n_news: int = 0  # that home was told
+    uses: messages.Shares = {}  # of what the engine has, since it is known to have begun
 
 
 class EnginePeer:
@@ -133,6 +136,8 @@ class EnginePeer:
         To the agent.
     error_bytes : callable (exception, name of the task) -> bytes
         How an error is written that home raises again.
+    clock : callable () -> float
+        Seconds, monotonic.
     """
 
     def __init__(
@@ -143,10 +148,11 @@ class EnginePeer:
         namespace: str,
         send: Callable[[Message, bytes | memoryview | None], None],
         error_bytes: Callable[[Exception], bytes],
+        clock: Callable[[], float],
     ) -> None:
         self._engine, self._name = engine, name
         self._session, self._namespace = session, namespace
-        self._send, self._error_bytes = send, error_bytes
+        self._send, self._error_bytes, self._clock = send, error_bytes, clock
         self._objects: dict[Key, Object] = {}
         self._own: dict[Key, Own] = {}
         self._of_blob: dict[Blob, Own] = {}
@@ -155,10 +161,13 @@ class EnginePeer:
         self._numbers: dict[Handle, int] = {}
         self._actors = Actors()
         self._functions: set[Key] = set()
-        self._spare: dict[Key, tuple[Blob, int, float | None]] = {}  # of home's: for the next task; size, idle since
+        self._spare = KeptValues(MOST_SPARE_BYTES)  # of home's: for the next task
+        self._spare_blobs: dict[Key, Blob] = {}
         self._bad: set[Blob] = set()  # that a task has not found
         self._wants: list[Told] = []
         self._known: deque[Object] = deque()
+        self._used: Counter[str] = Counter()
+        self._told_used: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -270,8 +279,8 @@ class EnginePeer:
             thing.value = None
         elif value.actor is not None or value.state == OBJECT_FAILED or len(value.data) == value.size:
             self._note_known(thing)
-        elif (spare := self._spare.pop(thing.key, None)) is not None:
-            thing.blob = spare[0]
+        elif self._spare.forget(thing.key):
+            thing.blob = self._spare_blobs.pop(thing.key)
             self._note_known(thing)
         else:
             thing.gathered = bytearray(value.size)
@@ -392,18 +401,17 @@ class EnginePeer:
             self._bad.discard(blob)
             self._engine.release([blob])
             return
-        self._spare[key] = blob, size, None
-        while sum(size for _, size, _ in self._spare.values()) > MOST_SPARE_BYTES:
-            self._engine.release([self._spare.pop(next(iter(self._spare)))[0]])
+        is_new, gone = self._spare.use(key, size, self._clock())
+        if is_new:
+            self._spare_blobs[key] = blob
+            self._engine.release([self._spare_blobs.pop(each) for each in gone])
+        else:  # it is too large
+            self._engine.release([blob])
 
     def sweep(self, now: float) -> None:
         """Let go of functions and values that have not been used for long. `now`: seconds, monotonic."""
-        for key, (blob, size, since) in list(self._spare.items()):
-            if since is None:
-                self._spare[key] = blob, size, now
-            elif now - since > KEEP_BLOB_S:
-                del self._spare[key]
-                self._engine.release([blob])
+        if gone := self._spare.old(now - KEEP_BLOB_S):
+            self._engine.release([self._spare_blobs.pop(key) for key in gone])
         for key in list(self._functions):
             thing = self._objects.get(key)
             if thing is None:
@@ -454,6 +462,7 @@ class EnginePeer:
         else:
             call.handle = self._engine.submit(parcel)
         self._numbers[call.handle] = task.number
+        call.given_at = self._clock()
 
     def _cancel(self, numbers: Iterable[int]) -> None:
         for number in numbers:
@@ -484,7 +493,9 @@ class EnginePeer:
 
     def _end(self, call: Call, values: list[Value], done: Done | None = None, constructed: Ref | None = None) -> None:
         failed = done is None or done.failed
-        times = (done.pid, done.waited, done.ran) if done is not None else (0, 0, 0)
+        times = (0, 0, 0)
+        if done is not None:  # what it waited for the engine no pocket knows
+            times = done.pid, max(0, int((self._clock() - call.given_at) * 1e6) - done.ran), done.ran
         self._send(messages.Results([Result(call.task.number, int(failed), values, constructed, *times)]), None)
         self._take_out(call)
 
@@ -492,6 +503,7 @@ class EnginePeer:
         """Nothing more is to be told of it."""
         number, living = call.task.number, self._called(call.task)
         del self._calls[number]
+        self._uses(call.uses, {})
         self._drop(call.needs)
         if living is not None:
             living.given.pop(number, None)
@@ -548,7 +560,10 @@ class EnginePeer:
         inner = call.needs[1 + len(task.refs) :][: len(task.creates.refs)]
         own = self._new(replace(task.creates, refs=[Ref(*key) for key in inner]), None)
         own.n_told = 1
-        return self._actors.begin(own.key, done.actor, actor)
+        living = self._actors.begin(own.key, done.actor, actor)
+        if living.end is None:
+            living.uses = self._uses({}, task.hold)
+        return living
 
     def _keep(self, living: Living, keys: Iterable[Key]) -> None:
         """It refers to these, of what it was given, and to no others."""
@@ -577,6 +592,7 @@ class EnginePeer:
     def _actor_ended(self, event: ActorEnded) -> None:
         living = self._actors.ended(event, event.actor in self._numbers)
         if living is not None:
+            living.uses = self._uses(living.uses, {})
             self._advance(living)
 
     def _ended_with_its_actor(self, call: Call, n_runs: int) -> None:
@@ -627,6 +643,8 @@ class EnginePeer:
             call.run, call.n_news = run, 0
         for message in news[max(0, call.n_news - at) :]:
             self._send(message, None)
+            if isinstance(message, messages.Begun) and call.handle is not None:
+                call.uses = self._uses(call.uses, call.task.demand)
         call.n_news = max(call.n_news, at + len(news))
 
     def _ended(self, call: Call, done: Done, blobs: list[Blob]) -> None:
@@ -703,6 +721,7 @@ class EnginePeer:
         kind, text = failed.kind, failed.text
         call.n_runs += failed.n_runs
         call.handle = None
+        call.uses = self._uses(call.uses, {})
         if kind == "object_lost":
             self._bad.update(call.blobs)
         if call.task.actor is not None and kind in RERUN:
@@ -719,6 +738,21 @@ class EnginePeer:
             self._raise(call, _not_constructed(self._name, kind, text))
         else:
             self._fail(call, kind, failed.code)
+
+    # ---- what there is in use
+    def _uses(self, before: messages.Shares, now: messages.Shares) -> messages.Shares:
+        """Something uses other amounts than before, of what the engine has; which."""
+        self._used.subtract(before)
+        self._used.update(now)
+        return now
+
+    def news_of_used(self) -> messages.Shares | None:
+        """What tasks that are known to have begun have there, and actors, if that is news."""
+        self._used = +self._used
+        if self._used == self._told_used:
+            return None
+        self._told_used = self._used.copy()
+        return dict(self._used)
 
     # ---- what home reads of the engine's
     def _own_of(self, slot: int, generation: int) -> Own:
@@ -788,6 +822,7 @@ class EnginePeer:
         kept: list[Key] = []
         if (living := self._actors.forget(own.key)) is not None and living.end is None:
             self._engine.kill(living.actor, False)
+            self._uses(living.uses, {})
             kept = [*living.kept, *living.names.values()]
         if own.blob is not None:
             self._bad.discard(own.blob)

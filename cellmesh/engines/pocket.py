@@ -168,7 +168,7 @@ class Pocket:
         except _Full:
             failed = Given(0, 0, Value(OBJECT_FAILED, code=FAILURE_STORE_FULL))
             kept = [] if self._actor is None else self._kept()
-            return Outcome(encode(Done(True, [failed] * work.task.n_returns, [], os.getpid(), 0, 0, kept=kept)))
+            return Outcome(encode(Done(True, [failed] * work.task.n_returns, [], os.getpid(), 0, kept=kept)))
         finally:
             self._news.end()
             self._result = self._saved = None
@@ -279,13 +279,13 @@ class Pocket:
         if saved is not None:
             self._export(saved, large, told, made)
         self.output.flush()
-        times = result.pid, result.waited, result.ran
         gone = self._let_go(told, made)
         done = Done(
             bool(result.status),
             values,
             list(made.values()),
-            *times,
+            result.pid,
+            result.ran,
             *self._news.end(),
             actor=None if result.actor is None else self._actor,
             saved=None if saved is None else (saved.slot, saved.generation),

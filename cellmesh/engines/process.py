@@ -18,7 +18,7 @@ from select import POLLIN, POLLOUT, poll
 from ..errors.engine_limits import kind_of
 from ..exceptions import EngineError
 from ..objstore._core import set_process_name
-from ..scheduler.cluster.engine import EngineDown, EngineNode, EngineUp, ToEngine
+from ..scheduler.cluster.engine import EngineDown, EngineNode, EngineUp, EngineUsed, ToEngine
 from ..scheduler.cluster.net.line import Line
 from ..scheduler.cluster.net.reliable import Overrun
 from ..scheduler.ipc.messages import MAX_TEXT_CHARS, EngineConfig, SessionConfig
@@ -88,7 +88,13 @@ class EngineProcess:
     def _serve(self, facts: Facts) -> None:
         session = self._config
         peer = EnginePeer(
-            self._engine, facts.name, session.session, session.namespace, self._line.send, ErrorWriter().bytes_of
+            self._engine,
+            facts.name,
+            session.session,
+            session.namespace,
+            self._line.send,
+            ErrorWriter().bytes_of,
+            time.monotonic,
         )
         waits = poll()
         waits.register(self._wake, POLLIN)
@@ -111,6 +117,8 @@ class EngineProcess:
                 else:
                     peer.told(event)
             peer.sweep(time.monotonic())
+            if (used := peer.news_of_used()) is not None:
+                self._line.send(EngineUsed(used))
 
     def _leave(self, reason: str) -> None:
         self._line.send(EngineDown(reason[:MAX_TEXT_CHARS], "unreachable"))

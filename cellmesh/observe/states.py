@@ -49,6 +49,7 @@ MEANING = {
 
 # What more is known of a task, beside its state: in the column `detail` of listings.
 DETAILS = {
+    "sent": (State.QUEUED, "it was sent to another machine, and has not begun there as far as is known"),
     "blocked": (State.RUNNING, "it sleeps in get() or wait(), and others may have its CPUs"),
     "crashed": (State.FAILED, "its process has ended under it"),
 }

@@ -51,7 +51,9 @@ def _lacks_process(ref: Ref) -> str:
 
     client, info = ref.client, ref.client.info(ref)
     workers = [row for row in client.clients() if row["role"] == "worker"]
-    if len(workers) < MAX_WORKERS or info["state"] not in ("queued", "retrying") or client.idle_workers():
+    if len(workers) < MAX_WORKERS or info["state"] not in ("queued", "retrying") or info["sent"]:
+        return ""
+    if client.idle_workers():
         return ""
     beginning = {row["index"] for row in client.actors() if row["state"] in ("pending", "restarting")}
     if info["actor"] >= 0 and info["actor"] not in beginning:
@@ -100,6 +102,8 @@ def what_it_waits_for(ref: Ref) -> str:
     why = ref.client.why(ref) if info["state"] in ("queued", "retrying") else None
     limits = in_limits(why, why["name"]) if why is not None else ""
     queued = f"waits: {limits}" if limits else "waits for a worker or for resources"
+    if info["sent"]:
+        queued = "was sent to another machine"
     states = {
         "waiting": "waits for its arguments",
         "queued": queued,

@@ -267,7 +267,8 @@ class Cards:
             return CardFacts(name, state)
         submitted, ready, started, called = (row[name] for name in ("submitted", "ready", "started", "called"))
         finished, queued_until = row.get("ended") or row["finished"], row.get("sent") or started
-        since = time.strftime("%H:%M:%S", time.localtime(recorder.unix_time(started))) if started is not None else ""
+        began = started if started is not None else queued_until
+        since = time.strftime("%H:%M:%S", time.localtime(recorder.unix_time(began))) if began is not None else ""
         return CardFacts(
             name,
             state,
@@ -283,7 +284,8 @@ class Cards:
             ran_s=None if None in (started, finished) or row["kind"] == "object" else finished - (called or started),
             size=int(row["size"]) if row["size"] is not None else None,
             pid_there=row.get("pid_there", 0),
-            node=recorder.name_of_node(row["node"]) if started is not None and row["kind"] != "object" else "",
+            node=recorder.name_of_node(row["node"]) if began is not None and row["kind"] != "object" else "",
+            is_sent=began is not None and started is None,
         )
 
     def value_facts(self, ref: ObjectRef) -> ValueFacts:
@@ -310,6 +312,9 @@ class Cards:
         made = self.facts(ref)
         if made.state in ("queued", "retrying") and not made.retry_in_s and (why := ref.client.why(ref)) is not None:
             return replace(made, waits_for=waits_for(why))
+        if made.is_sent and (recorder := self._recorder()) is not None:
+            taken, there = recorder.cpus_of_node(_row(recorder, ref)["node"])
+            return replace(made, waits_for=f"all {there:g} CPUs there are taken" if taken >= there > 0 else "")
         return with_value(made, self.value_facts(ref)) if made.state in FINAL else made
 
     def of_row(self, recorder: Recorder, number: int) -> CardFacts:

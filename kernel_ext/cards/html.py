@@ -55,6 +55,10 @@ class CardFacts:
         `pid_there` a process there.
     waits_for : str
         What a queued task waits for, in words; "" if that was not asked for.
+    is_sent : bool
+        A queued task was sent to `node` and waits there.
+    since : str
+        When it began to run, of one that waits elsewhere when it was sent.
     variable : str
         The notebook's, that holds the future; "" if none does by itself.
     """
@@ -85,6 +89,7 @@ class CardFacts:
     node: str = ""
     pid_there: int = 0
     waits_for: str = ""
+    is_sent: bool = False
 
 
 # state -> (sign, words, colour); the colours are legible on white and on near-black
@@ -174,6 +179,8 @@ def _times(facts: CardFacts, words: Words) -> str:
         times.append(words.say("arguments %1", duration(facts.loaded_s)))
     if facts.ran_s is not None and facts.state != "running":
         times.append(words.say("ran %1", duration(facts.ran_s)))
+    if facts.since and facts.is_sent and facts.state == "queued":
+        times.append(words.say("sent to %1 at %2", in_one_line(facts.node), facts.since))
     if facts.since and facts.state == "running":
         times.append(words.say("since %1", facts.since))
     if facts.retry_in_s and facts.most_attempts > 0:

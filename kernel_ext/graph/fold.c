@@ -450,7 +450,7 @@ static enum state state_of(const Folder *f, int64_t e)
     if (retried > started)
         return RETRYING;
     if (started)
-        return RUNNING;
+        return f->node[e] && f->ran[e] < started ? QUEUED : RUNNING; /* sent: as far as is known it waits there */
     return f->open_dependencies[e] > 0 ? WAITING : QUEUED;
 }
 

@@ -205,6 +205,11 @@ class Recorder:
         label = self.samples.nodes.get(node)
         return label.name if label is not None and (node or len(self.samples.nodes) > 1) else ""
 
+    def cpus_of_node(self, node: int) -> tuple[float, float]:
+        """How many CPUs of a machine tasks had when it was looked at last, and how many there are."""
+        label, sample = self.samples.nodes.get(node), self.samples.latest(node)
+        return (sample.cpus if sample is not None else 0.0), (label.cpus if label is not None else 0.0)
+
     def now_s(self) -> float:
         """Seconds since the session began."""
         return (time.time_ns() - self._unix_ns0) * 1e-9

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..panel_messages import FIRST_REMOTE_WORKER, NO_WORKER, Kind, State
 from .remote import seen_times
+from .tables import NEVER
 
 if TYPE_CHECKING:
     from .model import Graph
@@ -72,10 +73,12 @@ def _describe_remote(graph: Graph, at: int) -> dict[str, Any]:
 
 
 def there(graph: Graph, entries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """For entries that ran on other machines: the workers' numbers, and when they were sent, began and ended."""
+    """For entries that ran on other machines: the workers' numbers, and when they were sent, began and ended. What has
+    not begun there, as far as is known, is queued."""
     columns = graph.entries
     started, ran = columns.started[entries], columns.ran[entries]
     began, ended = seen_times(started, ran, columns.began[entries], columns.ended[entries])
+    began = np.where(columns.state[entries] == State.QUEUED, NEVER, began)
     pids = np.where(ran >= started, columns.pid_there[entries], 0)
     return (
         graph.remote.workers_of(columns.node[entries], pids),

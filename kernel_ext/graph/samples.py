@@ -37,6 +37,10 @@ class Samples:
                     thinned.append((number, each))
             self._kept = thinned
 
+    def latest(self, node: int) -> Sample | None:
+        """The last one of a machine."""
+        return next((sample for _, sample in reversed(self._kept) if sample.node == node), None)
+
     def since(self, number: int) -> list[Sample]:
         """Those from this number on that are still kept."""
         first = next((at for at in range(len(self._kept), 0, -1) if self._kept[at - 1][0] < number), 0)

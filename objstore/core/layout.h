@@ -232,8 +232,9 @@ struct task_slot {
     uint32_t arguments_size;
     /* L  the submitting client; MAX_CLIENTS once it has died, as the next client in its slot is another caller */
     uint16_t caller : 9;
-    uint16_t depth : 5;     /* L  how many tasks deep it is waited for, N_DEPTHS at most; 0: by no task */
+    uint16_t depth : 4;     /* L  how many tasks deep it is waited for, N_DEPTHS at most; 0: by no task */
     uint16_t asked_for : 1; /* L  a program waits for it: it goes to the front of its lane */
+    uint16_t begun : 1;     /* L  of one that was sent to another machine: which has said that it runs there */
     uint16_t in_place : 1;  /* L  it may begin through a full gate: the task that waits for it went through that */
     /*    of a call: its concurrency group; of a task: its worker leaves after so many calls, 0: never */
     uint16_t group;

@@ -32,6 +32,12 @@ class EngineUp(Message, frozen=True, tag="engine_up"):
     lacks: list[Name] = field(default_factory=list[Name])
 
 
+class EngineUsed(Message, frozen=True, tag="engine_used"):
+    """Process -> agent, when it has changed: what tasks have there that have begun, as far as is known, and actors."""
+
+    used: Shares
+
+
 class EngineDown(Message, frozen=True, tag="engine_down"):
     """Process -> agent, its last word: there is no engine, or none any more. `kind`: as in `EngineState`."""
 
@@ -40,4 +46,4 @@ class EngineDown(Message, frozen=True, tag="engine_down"):
 
 
 ToEngine = ToPeer
-FromEngine = ToPeer | EngineUp | EngineDown
+FromEngine = ToPeer | EngineUp | EngineUsed | EngineDown

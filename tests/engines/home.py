@@ -24,8 +24,8 @@ from cellmesh.scheduler.ipc.transport import decoder
 from msgspec.structs import replace
 
 from cellmesh.engines.fake_engine import FakeEngine, Faults
-from cellmesh.engines.interface import EngineNode, Outcome
-from cellmesh.engines.parcels import OWN, Done, Given, Key, decode_done, decode_work, encode
+from cellmesh.engines.interface import EngineNode, Outcome, Said
+from cellmesh.engines.parcels import OWN, Done, Given, Key, Progress, decode_done, decode_work, encode
 from cellmesh.engines.peer import KEEP_FUNCTION_S, EnginePeer
 
 LARGE = 3000  # repetitions of a hash that make a value too large for a message
@@ -76,9 +76,9 @@ def run(runs: Counter[int], data: bytes, blobs: Sequence[Any]) -> Outcome:
     made: list[Given] = []
     if work.task.creates is not None:
         assert all((ref.slot, ref.generation) in known for ref in work.task.creates.refs)
-        return Outcome(encode(Done(False, [Given(0, 0, m.Value(OBJECT_READY))], [], 1, 0, 0, actor=IN_POCKET)))
+        return Outcome(encode(Done(False, [Given(0, 0, m.Value(OBJECT_READY))], [], 1, 0, actor=IN_POCKET)))
     value = _given((0, work.task.number), made_of([known[ref.slot, ref.generation] for ref in refs]), large, made)
-    return Outcome(encode(Done(False, [value], made, 1, 0, 0)), large)
+    return Outcome(encode(Done(False, [value], made, 1, 0)), large)
 
 
 def _given(key: Key, tree: Tree, large: list[bytes], made: list[Given]) -> Given:
@@ -153,8 +153,12 @@ class Home:
             faults,
             host=lambda ended: Host(self.runs, ended),
         )
+        self.clock = 0.0
+        self.waited_s: dict[int, float] = {}  # of tasks that have ended, by number
         self._said: deque[tuple[m.ToPeer, bytes]] = deque()  # by the engine's side, and not yet heard
-        self.peer = EnginePeer(self.engine, "fake", "s", "n", self._hear, lambda error: str(error).encode())
+        self.peer = EnginePeer(
+            self.engine, "fake", "s", "n", self._hear, lambda error: str(error).encode(), lambda: self.clock
+        )
         self.engine.connect("fake:", {}, self.peer.told)
         self._n = 0
         self.objects: dict[Key, Tree] = {}
@@ -191,8 +195,18 @@ class Home:
         function, *refs = (self._tell(tree) for tree in given)
         ref = None if actor is None else m.Ref(*actor, yours=True)
         demand = {"CPU": 10_000} if actor is None else {}
-        task = m.Task(self._n, function, demand, b"", refs, len(refs), 1, retries, 0, creates=creates, actor=ref)
+        hold = {"CPU": 1} if creates is not None else {}  # little, or nothing else would run
+        task = m.Task(
+            self._n, function, demand, b"", refs, len(refs), 1, retries, 0, creates=creates, actor=ref, hold=hold
+        )
         self._say(m.Tasks([task]))
+
+    def begin(self) -> None:
+        """A worker says that it runs one of them."""
+        if self.open:
+            number = self.random.choice(list(self.open))
+            begun = m.Begun([m.Run(number, 1, 200_000)])
+            self.peer.told(Said(encode(Progress(number, self.random.randint(1, 2), 0, [begun]))))
 
     def create(self) -> None:
         """An actor."""
@@ -324,6 +338,8 @@ class Home:
                 self._say(m.Chunk(slot, generation, at), self.objects[slot, generation].data[at : at + n])
             case m.ActorEnded():
                 self._actor_ended(message)
+            case m.Begun():
+                pass
             case m.Chunk(slot, generation, at, found):
                 self._came((slot, generation), at, frame, found)
             case _:
@@ -336,6 +352,7 @@ class Home:
     # ---- what comes home
     def _ended(self, result: m.Result) -> None:
         expected, retries = self.open.pop(result.number)  # once
+        self.waited_s[result.number] = result.waited * 1e-6
         assert self.runs[result.number] <= retries + 1, f"task {result.number} ran {self.runs[result.number]} times"
         (value,) = result.values
         for calls in self.actors.values():
@@ -419,6 +436,7 @@ class Home:
         assert not +self.told, f"the engine's side keeps {+self.told}"
         assert not self.engine.blobs, f"the engine keeps {self.engine.blobs} values"
         assert not len(self.peer)
+        assert self.peer.news_of_used() is None, "something has CPUs there still"
         assert not self.engine.n_actors
 
 
@@ -427,7 +445,7 @@ def story(seed: int) -> Home:
     chance = random.Random(seed)
     faults = chance.choice([Faults(), Faults(late_s=0.1), Faults(0.2, 0.0, 0.01), Faults(0.2, 0.2, 0.1)])
     home = Home(seed, faults)
-    steps = [*[home.submit] * 2, *[home.work] * 3, home.put, home.seal, home.release, home.read]
+    steps = [*[home.submit] * 2, *[home.work] * 3, home.put, home.seal, home.release, home.read, home.begin]
     if chance.random() < 0.5:
         steps += [home.cancel, home.give_back, home.lose]
     if chance.random() < 0.5:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -309,6 +310,37 @@ def test_the_engine_is_a_node(on_engine: ModuleType, request: pytest.FixtureRequ
     assert here["ThisNode"]
     assert engine["NodeName"] == request.node.callspec.params["on_engine"]
     assert engine["Resources"]["CPU"] > 0
+
+
+@capability("lists")
+def test_what_waits_there_for_a_cpu_is_queued(
+    on_engine: ModuleType, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    name = request.node.callspec.params["on_engine"]
+    n_machines, n_each = conformance.MACHINES[name]
+    n_at_once = 1 if name == "fake" else n_machines * n_each  # that one has a single thread
+    goes_on = Flag(tmp_path / "goes_on")
+
+    @on_engine.remote
+    def turn() -> None:
+        goes_on.wait()
+
+    def in_states() -> Counter[tuple[str, str]]:
+        rows = on_engine.state.list_tasks()
+        return Counter((row["state"], row["detail"]) for row in rows if row["name"] == "turn")
+
+    def n_free() -> float:
+        (_, engine) = on_engine.nodes()
+        return engine["Available"].get("CPU", 0)
+
+    refs = [turn.remote() for _ in range(n_at_once + 2)]
+    wait_until(lambda: in_states()["running", ""] == n_at_once)
+    assert in_states() == {("running", ""): n_at_once, ("queued", "sent"): 2}
+    assert sum(ref.running() for ref in refs) == n_at_once
+    wait_until(lambda: n_free() == n_machines * n_each - n_at_once)
+    goes_on.set()
+    on_engine.get(refs, timeout=PATIENCE_S)
+    wait_until(lambda: n_free() == n_machines * n_each)
 
 
 @capability("generators")

@@ -152,3 +152,13 @@ def test_the_status_has_both() -> None:
     assert isinstance(said, Status)
     assert [row.member.node for row in said.nodes] == [ME, ENGINE]
     assert (said.number, said.n_asked, said.n_granted) == (7, 5000 - LEAST_WINDOW, LEAST_WINDOW)
+
+
+def test_what_is_used_there_is_not_free() -> None:
+    made = head()
+    made.used = {"CPU": 3 * CPU}
+    (said,) = heard(made, StatusRequest(1))
+    assert isinstance(said, Status)
+    assert said.nodes[1].free["CPU"] == said.nodes[1].member.total["CPU"] - 3 * CPU
+    down(made, "it has gone")
+    assert not made.used

@@ -180,3 +180,15 @@ def test_a_pocket_keeps_what_was_used_last(uses: list[tuple[Key, int]], kept: li
     assert sorted(held) == kept
     assert sorted(values.clear()) == kept
     assert not len(values)
+
+
+def test_what_is_forgotten_or_old_is_kept_no_more_and_takes_no_room() -> None:
+    values = KeptValues(100)
+    for slot, now in ((1, 0.0), (2, 1.0), (3, 2.0)):
+        assert values.use((slot, 1), 30, now) == (True, [])
+    assert values.forget((2, 1))
+    assert not values.forget((2, 1))
+    assert values.use((1, 1), 30, 3.0) == (False, [])
+    assert values.old(2.5) == [(3, 1)]
+    assert values.use((4, 1), 70, 4.0) == (True, []), "30 of 100 are taken"
+    assert values.use((5, 1), 1, 5.0) == (True, [(1, 1)])

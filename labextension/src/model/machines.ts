@@ -63,10 +63,11 @@ export function machinesOf(graph: TaskGraph, at: number): MachineFacts[] {
   }
   const { n, state, worker } = graph;
   for (let row = 0; row < n; row++) {
-    if (state[row] === State.running) {
+    const waitsThere = state[row] === State.queued && isSent[worker[row]!] === 1;
+    if (state[row] === State.running || waitsThere) {
       const found = facts.get(nodeOf[worker[row]!]!);
       if (found) {
-        found[isSent[worker[row]!] ? 'sent' : 'running']++;
+        found[waitsThere ? 'sent' : 'running']++;
       }
     }
   }
@@ -103,35 +104,47 @@ export function machineState({ node, label: { state, reason, ended } }: MachineF
   }
 }
 
-/** Shares of what there is, with words: processors, memory, store. */
+/** One without memory stands for a cluster of others, of which nothing is known but what tasks have there. */
+export function isMachine(label: NodeLabel): boolean {
+  return label.memory > 0;
+}
+
+/** Shares of what there is, with words: processors, memory, store; NaN: not known. */
 export function loads({
   label,
   now
 }: MachineFacts): { key: string; title: string; share: number; brief: string; words: string }[] {
-  const share = (part: number, whole: number) => (whole > 0 ? Math.min(1, part / whole) : 0);
+  const isKnown = isMachine(label);
+  const load = (key: string, title: string, share: number, brief: string, words: string) => ({
+    key,
+    title,
+    share: now && !isKnown ? Number.NaN : Math.min(1, share || 0),
+    brief: now ? (isKnown ? brief : '–') : '',
+    words: now ? words : ''
+  });
+  const { load: busy = 0, cpus = 0, memory = 0, store = 0 } = now ?? {};
+  const [percent, taken, there] = [Math.round(100 * busy), short(cpus), short(label.cpus)];
   return [
-    {
-      key: 'cpu',
-      title: __('CPU'),
-      share: now?.load ?? 0,
-      brief: now ? `${Math.round(100 * now.load)} %` : '',
-      words: now
-        ? __('%1 % busy, tasks have %2 of %3', Math.round(100 * now.load), short(now.cpus), short(label.cpus))
-        : ''
-    },
-    {
-      key: 'memory',
-      title: __('Memory'),
-      share: share(now?.memory ?? 0, label.memory),
-      brief: now ? size(now.memory) : '',
-      words: now ? __('%1 of %2', size(now.memory), size(label.memory)) : ''
-    },
-    {
-      key: 'store',
-      title: __('Store'),
-      share: share(now?.store ?? 0, label.store),
-      brief: now ? size(now.store) : '',
-      words: now ? __('%1 of %2', size(now.store), size(label.store)) : ''
-    }
+    load(
+      'cpu',
+      __('CPU'),
+      busy,
+      `${percent} %`,
+      isKnown ? __('%1 % busy, tasks have %2 of %3', percent, taken, there) : __('tasks have %1 of %2', taken, there)
+    ),
+    load(
+      'memory',
+      __('Memory'),
+      memory / label.memory,
+      size(memory),
+      isKnown ? __('%1 of %2', size(memory), size(label.memory)) : __('not known')
+    ),
+    load(
+      'store',
+      __('Store'),
+      store / label.store,
+      size(store),
+      isKnown ? __('%1 of %2', size(store), size(label.store)) : __('not known')
+    )
   ];
 }

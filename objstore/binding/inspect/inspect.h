@@ -36,7 +36,8 @@ struct limits {
 
 struct limits limits_of(const struct segment *s, const struct resource_class *class);
 
-const char *word_of(const struct task_slot *t, uint32_t state);           /* as listings call it */
+const char *word_of(const struct task_slot *t, uint32_t state);   /* as listings call it */
+bool is_sent(const struct segment *s, const struct task_slot *t); /* of a running one: and has not begun, elsewhere */
 PyObject *object_id(ClientObject *c, uint32_t slot, uint32_t generation); /* what hex() of its ref gives */
 
 #endif

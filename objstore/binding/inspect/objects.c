@@ -102,14 +102,16 @@ PyObject *client_info(ClientObject *c, PyObject *args)
                                ? "" /* its bytes are not worth bringing back */
                                : codec_encoding_name(chunk ? c->s.base + chunk : o->u.inline_data, (size_t)o->size);
     segment_unlock(&c->s);
+    bool runs = has_task && atomic_load(&t.state) == TASK_RUNNING && t.worker < MAX_CLIENTS;
+    bool sent = runs && is_sent(&c->s, &t);
     const char *name = state == OBJECT_READY          ? "finished"
                        : failure == FAILURE_CANCELLED ? "cancelled"
                        : state != OBJECT_PENDING      ? "failed"
-                       : has_task                     ? word_of(&t, atomic_load(&t.state))
-                                                      : "waiting";
-    bool runs = has_task && atomic_load(&t.state) == TASK_RUNNING && t.worker < MAX_CLIENTS;
-    return Py_BuildValue("{sNsssKsssssKsNsIsisIsOsIsisdsisO}", "id", object_id(c, ref->slot, ref->generation), "state",
-                         name, "size", (unsigned long long)(state == OBJECT_PENDING ? 0 : o->size), "kind",
+                       : !has_task                    ? "waiting"
+                       : sent                         ? task_state_name(TASK_READY)
+                                                      : word_of(&t, atomic_load(&t.state));
+    return Py_BuildValue("{sNsssKsssssKsNsIsisIsOsIsisdsisOsO}", "id", object_id(c, ref->slot, ref->generation),
+                         "state", name, "size", (unsigned long long)(state == OBJECT_PENDING ? 0 : o->size), "kind",
                          !atomic_load(&o->offset) ? "inline"
                          : object_is_absent(o)    ? "disk"
                          : object_is_shared(o)    ? "shared"
@@ -121,7 +123,7 @@ PyObject *client_info(ClientObject *c, PyObject *args)
                          "n_returns", has_task ? (unsigned)t.n_returns : 1u, "actor",
                          has_task ? (int)t.actor_1 - 1 : -1, "waits_s", has_task ? waits_s(&c->s, task) : 0.0,
                          "most_attempts", has_task ? (int)task_most_attempts(&t) : 0, "blocked",
-                         runs && t.flags & TASK_FLAG_BLOCKED ? Py_True : Py_False);
+                         runs && t.flags & TASK_FLAG_BLOCKED ? Py_True : Py_False, "sent", sent ? Py_True : Py_False);
 }
 
 static PyObject *client_peek(ClientObject *c, PyObject *args)

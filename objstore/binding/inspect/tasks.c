@@ -21,9 +21,16 @@ static uint32_t shown_state(struct segment *s, struct task_slot *t)
     return object_state(result) == OBJECT_READY ? SHOWN_FINISHED : SHOWN_FAILED;
 }
 
-static const char *shown_word(const struct task_slot *t, uint32_t shown)
+bool is_sent(const struct segment *s, const struct task_slot *t)
 {
-    return shown == TASK_RUNNING && (t->flags & TASK_FLAG_BLOCKED) ? "blocked" : word_of(t, shown);
+    return t->worker < MAX_CLIENTS && s->clients[t->worker].node && !t->begun && !(t->flags & TASK_FLAG_BLOCKED);
+}
+
+static const char *shown_word(const struct segment *s, const struct task_slot *t, uint32_t shown)
+{
+    if (shown != TASK_RUNNING)
+        return word_of(t, shown);
+    return t->flags & TASK_FLAG_BLOCKED ? "blocked" : is_sent(s, t) ? "sent" : word_of(t, shown);
 }
 
 struct limits limits_of(const struct segment *s, const struct resource_class *class)
@@ -45,7 +52,7 @@ static PyObject *task_dict(ClientObject *c, uint32_t task, const struct task_slo
     return Py_BuildValue(
         "{sisIsIsdsKsNsssIsisIsisIsKsisOsdsi}", "priority", (int)class->terms.priority, "n_running", limits.n_running,
         "most", limits.most, "wait_s", limits.wait_s, "seq", (unsigned long long)t->seq, "name",
-        function_name(c, t->function), "state", shown_word(t, shown), "attempt", (unsigned)t->attempt, "worker",
+        function_name(c, t->function), "state", shown_word(&c->s, t, shown), "attempt", (unsigned)t->attempt, "worker",
         runs ? (int)t->worker : -1, "node", runs ? c->s.clients[t->worker].node : 0u, "pid",
         runs ? (int)pid_of_worker(&c->s, t->worker) : 0, "origin", t->origin, "parent", (unsigned long long)t->parent,
         "actor", (int)t->actor_1 - 1, "creation", t->flags & TASK_FLAG_ACTOR_CREATION ? Py_True : Py_False, "waits_s",
@@ -102,7 +109,7 @@ static bool count_page(struct segment *s, uint32_t begin, uint32_t end, struct r
         uint32_t shown = shown_state(s, t);
         if (!is_listed(t, shown))
             continue;
-        const char *word = shown_word(t, shown);
+        const char *word = shown_word(s, t, shown);
         struct run *last = *n_runs ? &runs[*n_runs - 1] : NULL;
         if (last && last->origin == t->origin && last->word == word)
             last->n++;

@@ -101,6 +101,7 @@ PyObject *remote_began(RemoteNodeObject *p, PyObject *args)
         return NULL;
     uint64_t ticks = ticks_of(p, ago);
     segment_lock(&p->s);
+    task_at(&p->s, task)->begun = 1;
     remote_record_run(&p->s, task, pid, ticks, REMOTE_RUNS_ON);
     segment_unlock(&p->s);
     Py_RETURN_NONE;

@@ -169,7 +169,7 @@ uint32_t remote_take_calls(struct segment *s, uint32_t actor, uint32_t most, uin
 {
     uint32_t n = 0;
     while (n < most && (tasks[n] = task_pop_call(s, actor)) != UINT32_MAX)
-        n++;
+        task_at(s, tasks[n++])->begun = 0;
     return n;
 }
 

@@ -100,7 +100,7 @@ void task_deepen(struct segment *s, uint32_t task, uint32_t depth, bool in_place
     bool queued = atomic_load_explicit(&t->state, memory_order_relaxed) == TASK_READY && !is_call(t);
     if (queued)
         queue_remove(s, class_at(s, t->resource_class), t, task);
-    t->depth = depth & 31;
+    t->depth = depth & 15;
     t->in_place = in_place;
     STEP();
     if (queued)
@@ -587,6 +587,7 @@ void task_send(struct segment *s, uint32_t task, uint32_t pool)
     if (pool)
         t->gpu_mask = acquire(s, c, t, pool);
     t->flags |= TASK_FLAG_REMOTE;
+    t->begun = 0;
     STEP();
     start(s, t, task);
 }

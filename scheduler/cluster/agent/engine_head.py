@@ -55,6 +55,7 @@ class EngineHead(Struct):
     engine: Member | None = None
     nodes: tuple[EngineNode, ...] = ()
     grows: bool = False
+    used: Shares = {}  # there, of what the engine has
     lost: str = ""  # why there is no engine; "": there is one, or it is about to come
     window: int = LEAST_WINDOW
     lent: dict[int, int] = {}
@@ -84,6 +85,7 @@ def down(head: EngineHead, reason: str) -> list[FromHead]:
     """It has gone, and what ran there with it."""
     engine, head.engine, head.nodes, head.lost = head.engine, None, (), reason
     head.lent.clear()
+    head.used = {}
     return [*([Lost(engine.node, reason)] if engine is not None else []), *_grant(head)]
 
 
@@ -221,6 +223,7 @@ def _status(head: EngineHead, number: int) -> Status:
             )
         )
     if head.engine is not None:
-        rows.append(NodeStatus(head.engine, "alive", head.engine.total, 0, 0, 0, 0.0))
+        free = {name: max(0, n - head.used.get(name, 0)) for name, n in head.engine.total.items()}
+        rows.append(NodeStatus(head.engine, "alive", free, 0, 0, 0, 0.0))
     asked = sum(ask.n for ask in head.asks.values())
     return Status(number, "engine", 1, rows, asked, sum(head.lent.values()))

@@ -22,7 +22,7 @@ from ...ipc.transport import ConnectionLost, ProtocolError
 from ...local_scheduler.policy import backoff_s, tells_failure
 from ...system import processes
 from .. import messages
-from ..engine import EngineDown, EngineUp, FromEngine
+from ..engine import EngineDown, EngineUp, EngineUsed, FromEngine
 from ..net.line import Line
 from ..store.control_store import ControlStore
 from . import engine_head, events
@@ -148,7 +148,11 @@ class EngineLinks:
             self._lost(shell, printing, f"its process says what is no message: {error}")
 
     def _heard(
-        self, message: messages.ToPeer | EngineUp | EngineDown, frame: bytes, shell: Shell, printing: Printing
+        self,
+        message: messages.ToPeer | EngineUp | EngineUsed | EngineDown,
+        frame: bytes,
+        shell: Shell,
+        printing: Printing,
     ) -> None:
         match message:
             case EngineUp(name, nodes, grows, lacks):
@@ -163,6 +167,8 @@ class EngineLinks:
                 self._said += engine_head.up(self._head, member, nodes, grows)
                 while self._said:  # it is a member before it says anything
                     shell.step(events.HeadSaid(self._attempt, self._said.popleft()))
+            case EngineUsed(used):
+                self._head.used = used
             case EngineDown(reason, kind):
                 self._reason, self._kind = reason, kind
             case messages.Output() | messages.Died() | messages.Flush() | messages.Flushed():

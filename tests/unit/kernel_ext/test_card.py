@@ -51,6 +51,13 @@ def test_a_card_says_what_is_known() -> None:
         assert expected in text
 
 
+def test_one_that_waits_on_another_machine_says_where_and_since_when() -> None:
+    sent = facts(state="queued", is_sent=True, since="12:00:01", node="ray", pid=0, queued_s=0.001, ran_s=None)
+    assert "sent to ray at 12:00:01" in read(card_html(sent))
+    runs = facts(state="running", since="12:00:03", node="ray", pid=0, queued_s=0.001, ran_s=None)
+    assert "sent to ray" not in read(card_html(runs))
+
+
 def test_what_loading_arguments_took_stands_apart() -> None:
     assert "queued 1 ms, arguments 20 ms, ran 250 ms" in read(card_html(facts(loaded_s=0.02)))
 

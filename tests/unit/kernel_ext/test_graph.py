@@ -316,14 +316,18 @@ def test_what_runs_on_another_machine_is_sent_begins_ends_and_comes_home() -> No
     there = 0xABCDEF01
     fold(graph, event(EventKind.SUBMITTED, 1_000, 1, a=1), event(EventKind.STARTED, 2_000, 1, client=9, b=0, c=there))
     graph.refresh(1.0)
-    assert (describe(graph, 0)["started"], describe(graph, 0)["pid"], describe(graph, 0)["pid_there"]) == (
+    told = describe(graph, 0)
+    assert (told["state"], told["sent"], told["started"], told["pid"], told["pid_there"]) == (
+        "queued",
         2000,
+        None,
         None,
         0,
     )
     fold(graph, event(EventKind.RAN, 5_000, 1, client=9, a=77, b=1_000 >> 2, c=2**32 - 1, d=2))
     graph.refresh(1.0)
     told = describe(graph, 0)
+    assert told["state"] == "running"
     assert (told["sent"], told["started"], told["ended"], told["pid"], told["pid_there"]) == (
         2000,
         4000,

@@ -42,6 +42,7 @@ __getattr__: _missing.NoSuchName = _missing.no_such_name("ray.util.state")
 _TASK_STATES = {
     "waiting": "PENDING_ARGS_AVAIL",
     "queued": "PENDING_NODE_ASSIGNMENT",
+    "sent": "SUBMITTED_TO_WORKER",
     "retrying": "PENDING_NODE_ASSIGNMENT",
     "running": "RUNNING",
     "blocked": "RUNNING_IN_RAY_GET",

@@ -157,6 +157,43 @@ test('a row for each machine', () => {
   ]);
 });
 
+test('what was sent and has not begun waits there; of a cluster of others no load is known', () => {
+  const graph = new TaskGraph();
+  apply(
+    graph,
+    message('snapshot', {
+      rows: [{}, {}],
+      updates: [
+        { row: 0, state: State.running, worker: 256, sent: 1, started: 2 },
+        { row: 1, state: State.queued, worker: 257, sent: 1 }
+      ],
+      header: {
+        now: 8,
+        functions: [[0, 'work']],
+        workers: [
+          [256, remote(7, 1)],
+          [257, remote(0, 1)]
+        ],
+        nodes: [
+          [0, machineLabel('here')],
+          [1, machineLabel('dask', { cpus: 2 })]
+        ],
+        samples: [sample(2, { node: 1, cpus: 1 })]
+      }
+    }),
+    0
+  );
+  const dask = machinesOf(graph, 8)[1]!;
+  expect([dask.running, dask.sent]).toEqual([1, 1]);
+  expect(loads(dask).map(({ share, brief, words }) => [share, brief, words])).toEqual([
+    [Number.NaN, '–', 'tasks have 1 of 2'],
+    [Number.NaN, '–', 'not known'],
+    [Number.NaN, '–', 'not known']
+  ]);
+  expect(arrange(graph, SCALE, 1000, 8).bars.map(({ row }) => row)).toEqual([0]);
+  expect(story(graph, 1, 8)).toContain('sent to dask');
+});
+
 test('tables and traces say where', () => {
   const graph = cluster();
   const table = tableOf(graph, 'tasks', 8, null, null);

@@ -7,7 +7,7 @@ import { makeTheme, nodeColour } from '../../draw/theme';
 import { integer, short, size } from '../../i18n/format';
 import { __, _n } from '../../i18n/translate';
 import type { TaskGraph } from '../../model/graph';
-import { loads, machinesOf, machineState } from '../../model/machines';
+import { isMachine, loads, machinesOf, machineState } from '../../model/machines';
 import { momentAt, placeOf, stretchesOf } from '../../model/stretches';
 import { curveOf } from '../../model/views/curves';
 import type { NodeLabel, Sample } from '../../protocol/messages';
@@ -35,6 +35,18 @@ interface Measure {
 function measuresOf(node: NodeLabel, samples: readonly Sample[]): Measure[] {
   const disk = Math.max(0, ...samples.map(sample => sample.disk));
   const store = Math.min(node.store, 1.15 * Math.max(1, ...samples.map(sample => sample.store)));
+  if (!isMachine(node)) {
+    return [
+      {
+        key: 'cpu',
+        title: __('CPU'),
+        hint: __('CPUs that tasks had taken'),
+        top: node.cpus,
+        value: ({ cpus }) => cpus,
+        show: ({ cpus }) => __('tasks have %1 of %2', short(cpus), short(node.cpus))
+      }
+    ];
+  }
   return [
     {
       key: 'cpu',
@@ -125,9 +137,11 @@ function Machines({ graph, at, colour }: { graph: TaskGraph; at: number; colour:
                     {title}
                     <span>{brief}</span>
                   </i>
-                  <span class="cm-load-bar">
-                    <span style={{ width: `${100 * (isLost ? 0 : share)}%` }} />
-                  </span>
+                  {!Number.isNaN(share) && (
+                    <span class="cm-load-bar">
+                      <span style={{ width: `${100 * (isLost ? 0 : share)}%` }} />
+                    </span>
+                  )}
                 </span>
               ))}
             </div>
@@ -178,7 +192,11 @@ export function Machine({ state, graph }: ViewProps) {
             <section key={number}>
               <h3>
                 {node.name}
-                <span class="cm-soft">{__('%1 CPUs, %2 of memory', short(node.cpus), size(node.memory))}</span>
+                <span class="cm-soft">
+                  {isMachine(node)
+                    ? __('%1 CPUs, %2 of memory', short(node.cpus), size(node.memory))
+                    : _n('%2 CPU', '%2 CPUs', node.cpus)}
+                </span>
               </h3>
               {measuresOf(node, own).map(measure => {
                 const { line, area } = curveOf(own, stretches, measure.value, measure.top, width, HEIGHT);
