@@ -12,8 +12,6 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from .domains import NAMES, Choice, Domain, Function, Grid
 from .parser import parse
 from .sameness import Unstored, shown
@@ -60,6 +58,8 @@ def to_json(value: Any) -> JSON:
         return _marked("dict", [[to_json(key), to_json(each)] for key, each in value.items()])
     if isinstance(value, Domain):
         return _domain_form(value)
+    import numpy as np
+
     if isinstance(value, np.generic) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
         return {MARK: "numpy", "dtype": value.dtype.name, "value": to_json(value.item())}
     return _marked("repr", shown(value))
@@ -90,6 +90,8 @@ def from_json(form: Any) -> Any:
         case "dict":
             return {from_json(key): from_json(each) for key, each in value}
         case "numpy":
+            import numpy as np
+
             return np.dtype(form["dtype"]).type(from_json(value))
         case "domain":
             return parse(value)
