@@ -128,7 +128,8 @@ class Host:
         node: str,
     ) -> str:
         """A trial reports, and waits for the answer: "go", "stop" or "pause"."""
-        saved = await self._attempts.unpacked(saved, packed)
+        if packed is not None:
+            saved = await self._attempts.unpacked(saved, packed)
         answer = self._attempts.reported(trial, attempt)
         at = time.time()
         where = "" if node == self._attempts.node else node
