@@ -353,6 +353,7 @@ class Controller(Processes):
                 self._answer(trial, "go")
             else:
                 trial.attempt += 1
+                trial.ran_with = trial.config
                 trial.n_ignored = 0
                 self._has(trial, Process.WORKS)
                 self._do(Launch(trial.number, trial.attempt))
