@@ -149,12 +149,23 @@ _HOMES = {
 __all__ = [*_HOMES]  # noqa: PLE0604 (the names are those of the table)
 
 
+def _have_workers_import() -> None:
+    """Have this machine's workers import what an experiment runs in them, while this process imports the rest."""
+    from ..session.current import current_or_none
+    from ..util.preloading import preload
+
+    if current_or_none() is not None:
+        preload(f"{__name__}.running.host", f"{__name__}.trainable")
+
+
 if not TYPE_CHECKING:  # for whom any name would be there then
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
             hint = "" if name.startswith("_") else "; names of Ray Tune are in cellmesh.compat.ray.tune"
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+        if name == "Tuner":
+            _have_workers_import()
         value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
         return value
 

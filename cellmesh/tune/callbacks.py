@@ -20,6 +20,7 @@ class TrialInfo:
     trial_id : str
         Its number, five digits.
     config : dict
+        The one that it has run with last, also once PBT has another one for it.
     status : str
         PENDING, RUNNING, PAUSED, TERMINATED or ERROR.
     last_result : dict
@@ -119,9 +120,8 @@ class Callbacks:
         """How callbacks see a trial."""
         error = trial.why if trial.state is State.ERROR else ""
         folder = self._folder
-        return TrialInfo(
-            trial.number, trial.config, trial.state.value, trial.last or {}, folder.name, str(folder), error
-        )
+        config = trial.ran_with if trial.attempt else trial.config
+        return TrialInfo(trial.number, config, trial.state.value, trial.last or {}, folder.name, str(folder), error)
 
     def _call(self, name: str, /, **arguments: Any) -> None:
         for i, callback in enumerate(self._callbacks):

@@ -10,7 +10,6 @@ import io
 import os
 import pickle
 import shutil
-import tarfile
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -146,6 +145,8 @@ def sweep(folder: Path, known: Collection[str]) -> None:
 
 def pack(checkpoint: Any) -> bytes:
     """What a trial reported as its checkpoint, as bytes for another machine."""
+    import tarfile
+
     checkpoint = _value_of(checkpoint)
     source = source_of(checkpoint)
     stream = io.BytesIO()
@@ -162,6 +163,8 @@ def pack(checkpoint: Any) -> bytes:
 
 def pack_saved(folder: Path, path: str) -> bytes:
     """A saved checkpoint, as `pack` makes it."""
+    import tarfile
+
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as archive:
         whole = folder / path
@@ -171,6 +174,8 @@ def pack_saved(folder: Path, path: str) -> bytes:
 
 def unpack(packed: bytes, to: Path) -> Path:
     """Write packed bytes below a folder; returns the path of the checkpoint's folder or file."""
+    import tarfile
+
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(to, filter="data")
     return to / "folder" if (to / "folder").exists() else to / "value"

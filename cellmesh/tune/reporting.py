@@ -7,9 +7,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..objects import get
 from . import checkpoint as checkpoints
@@ -22,9 +21,10 @@ if TYPE_CHECKING:
     from ..submit.actor import ActorHandle
 
 
-@dataclass(frozen=True)
-class Order:
-    """What a trial's process is told: which attempt of which trial, and from where."""
+class Order(NamedTuple):
+    """What a trial's process is told: which attempt of which trial, and from where. It travels as a plain tuple, which
+    is not pickled.
+    """
 
     trial: int
     attempt: int

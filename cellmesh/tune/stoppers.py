@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-
-import numpy as np
 
 
 class Stopper:
@@ -147,7 +145,7 @@ class TrialPlateauStopper(Stopper):
             is_worse = value > self.metric_threshold if self.mode == "min" else value < self.metric_threshold
             if is_worse:
                 return False
-        return float(np.std(values)) <= self.std
+        return _is_flat(values, self.std)
 
     def __getstate__(self) -> dict[str, Any]:
         return {
@@ -199,7 +197,7 @@ class ExperimentPlateauStopper(Stopper):
         value = result.get(self.metric)
         if isinstance(value, (int, float)):
             self._best = sorted([*self._best, value], reverse=self.mode == "max")[: self.top]
-            is_flat = len(self._best) == self.top and float(np.std(self._best)) <= self.std
+            is_flat = len(self._best) == self.top and _is_flat(self._best, self.std)
             self._n_flat = self._n_flat + 1 if is_flat else 0
         return self.stop_all()
 
@@ -269,3 +267,9 @@ def stopper_of(stop: Any) -> Stopper | None:
         f"stop={stop!r}: it is a dict of metrics to bounds, a function of (trial_id, result), a Stopper, or a list of "
         f"those"
     )
+
+
+def _is_flat(values: Iterable[float], std: float) -> bool:
+    import numpy as np
+
+    return float(np.std(list(values))) <= std

@@ -91,9 +91,12 @@ def run_trial(
     checkpoint_every: int,
     checkpoint_at_end: bool,
     host: ActorHandle[Any],
-    order: reporting.Order,
+    parts: tuple[Any, ...],
 ) -> tuple[Outcome, Saved | None, bytes | None]:
-    """The task of an attempt: how it ended, and the checkpoint that it left, packed if it is on another machine."""
+    """The task of an attempt: how it ended, and the checkpoint that it left, packed if it is on another machine.
+    `parts`: those of an `Order`.
+    """
+    order = reporting.Order(*parts)
     config = completed(order.config, pickle.loads(order.code)) if order.code else order.config
     context = reporting.TrialContext(order, host, config)
     reporting.enter(context)

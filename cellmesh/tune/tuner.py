@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import random
 import re
-import secrets
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -298,7 +298,7 @@ class Tuner:
             search=searcher.describe(),
             stop=dict(r.stop) if isinstance(r.stop, Mapping) else None if r.stop is None else False,
             num_samples=t.num_samples,
-            seed=secrets.randbits(32) if t.seed is None else t.seed,
+            seed=random.SystemRandom().getrandbits(32) if t.seed is None else t.seed,
             resources=resources,
             max_concurrent=t.max_concurrent_trials,
             time_budget_s=t.time_budget_s,

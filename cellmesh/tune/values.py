@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from .space import Unstored
 
 MAX_ELEMENTS = 1_000  # of an array among metrics; larger ones belong into a checkpoint
@@ -47,6 +45,8 @@ def plain(result: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _plain_value(name: str, value: Any) -> Any:
     if hasattr(value, "detach"):  # a tensor of torch, which may need its gradient
         value = value.detach().cpu().numpy()
+    import numpy as np
+
     if isinstance(value, (np.generic, np.ndarray, list, tuple)):
         array = np.asarray(value)
         if array.dtype.kind in "biufU" and array.size <= MAX_ELEMENTS:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...text import in_one_line
 from ...tune import journal
-from ...tune.exceptions import ExperimentNotFoundError
+from ...tune.exceptions import ExperimentNotFoundError, JournalError, TuneError
 from ...tune.experiment import Experiment, attach, experiments
 from ...tune.results import summary
 from ..cards.html import LINE
@@ -27,7 +27,7 @@ def tune(words: list[str], namespace: Mapping[str, Any]) -> Any:
     Raises
     ------
     CellError
-        They make no sense, or there is no experiment of that name.
+        They make no sense, there is no experiment of that name that can be read, or it does not do that.
     """
     if not words:
         return ExperimentsTable()
@@ -42,19 +42,19 @@ def tune(words: list[str], namespace: Mapping[str, Any]) -> Any:
     trial = int(rest[1]) if len(rest) == 2 else None
     try:
         getattr(experiment, what)(trial)
-    except IndexError as error:
+    except (IndexError, TuneError) as error:
         raise CellError(str(error)) from None
     return experiment
 
 
 def named(name: str, namespace: Mapping[str, Any]) -> Experiment:
-    """The experiment of that name, or that a variable holds; `CellError` if there is none."""
+    """The experiment of that name, or that a variable holds; `CellError` if there is none that can be read."""
     value = namespace.get(name)
     if isinstance(value, Experiment):
         return value
     try:
         return attach(name)
-    except ExperimentNotFoundError as error:
+    except (ExperimentNotFoundError, JournalError) as error:
         raise CellError(str(error)) from None
 
 
@@ -96,7 +96,10 @@ def _row(found: dict[str, Any]) -> tuple[str, str, str, str]:
     state = "over" if found["is_over"] else "running" if journal.is_written(folder) else "nobody runs it"
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(found["began_at"]))
     experiment = Experiment(folder)
-    trials = summary(experiment.refresh()) if experiment.size_bytes <= READ_BYTES else "–"
+    try:
+        trials = summary(experiment.refresh()) if experiment.size_bytes <= READ_BYTES else "–"
+    except JournalError as error:  # of which the others know nothing
+        trials = in_one_line(str(error))
     return in_one_line(found["name"]), state, began, trials
 
 

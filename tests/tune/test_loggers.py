@@ -115,6 +115,49 @@ def test_event_files_are_what_tensorboard_reads(tmp_path: Path) -> None:
     assert "len" in hyperparameters["f"].string_value
 
 
+def test_what_tensorboard_shows_of_a_configuration_that_pbt_changes(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    plugin = pytest.importorskip("tensorboard.plugins.hparams.plugin_data_pb2")
+
+    def learns(config: dict[str, Any]) -> None:
+        start = tune.get_checkpoint()
+        for step in range(start.value if start else 0, 6):
+            tune.report(score=config["lr"], ran_with=config["lr"], checkpoint=step + 1)
+
+    search = tune.Tuner(
+        learns,
+        {"lr": tune.grid_search([0.1, 1.0]), "word": "same", "fixed": 3},
+        metric="score",
+        scheduler=tune.PBT("training_iteration", perturbation_interval=2, hyperparam_mutations={"lr": [0.5, 2.0]}),
+        seed=3,
+        resources={"cpu": 2},
+        name="pbt",
+        storage_path=str(tmp_path),
+        callbacks=[TensorBoardLogger(tmp_path / "live")],
+    ).fit()
+    search.export("tensorboard", tmp_path / "after")
+    n_changed = 0
+    for trial in search:
+        read = []
+        for folder in ("live", "after"):
+            events = accumulator.EventAccumulator(str(tmp_path / folder / f"{trial.number:05}"))
+            events.Reload()
+            read.append({name: [(e.step, e.value) for e in events.Scalars(name)] for name in events.Tags()["scalars"]})
+            content = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+            hyperparameters = plugin.HParamsPluginData.FromString(content).session_start_info.hparams
+            assert hyperparameters["lr"].number_value == trial.config["lr"], "those that it has run with last"
+        assert read[0] == read[1]
+        ran_with, course = read[0]["ran_with"], read[0].get("config/lr", [])
+        assert not {"config/fixed", "config/word"} & read[0].keys()
+        if len({value for _, value in ran_with}) > 1:
+            n_changed += 1
+            assert set(course) <= set(ran_with) and course[0] == ran_with[0] and course[-1] == ran_with[-1]
+            assert {value for _, value in course} == {value for _, value in ran_with}
+        else:
+            assert not course
+    assert n_changed, "no trial has gone on from another one"
+
+
 def test_a_missing_package_is_named() -> None:
     code = """
 import sys

@@ -353,6 +353,7 @@ class Controller(Processes):
                 self._answer(trial, "go")
             else:
                 trial.attempt += 1
+                trial.ran_with = trial.config
                 trial.n_ignored = 0
                 self._has(trial, Process.WORKS)
                 self._do(Launch(trial.number, trial.attempt))
@@ -397,6 +398,6 @@ class Controller(Processes):
         self._has_warned_of_metric = True
         text = never_reported(trial.number, self.plan.metric, trial.last or {})
         if self.plan.needs_metric and not self.closing:
-            self._close(f"{text}. The scheduler or the searcher decides by it", failed=True)
+            self._close(f"the scheduler or the searcher decides by the metric, and {text}", failed=True)
         else:
             self._do(Warn(text))

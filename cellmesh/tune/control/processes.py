@@ -78,13 +78,14 @@ class Processes:
 
     def _has(self, trial: Trial, process: Process) -> None:
         trial.process = process
-        if trial.is_busy:
-            self.busy.add(trial)
-            self.room.take(trial.number, trial.resources or {})
-        else:
+        is_held = trial.is_held
+        if process is Process.NONE or is_held:
             self.busy.discard(trial)
             self.room.give(trial.number)
-        (self.held.add if trial.is_held else self.held.discard)(trial)
+        else:
+            self.busy.add(trial)
+            self.room.take(trial.number, trial.resources or {})
+        (self.held.add if is_held else self.held.discard)(trial)
 
     def _move(self, trial: Trial, event: str, why: str, is_noted: bool = True) -> None:
         if trial.state is State.PENDING:

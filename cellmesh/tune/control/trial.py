@@ -88,6 +88,7 @@ class Trial:
     failed_at: int = -1  # its iteration when it failed last
     n_ignored: int = 0  # reports of this process after it was told to end
     last: dict[str, Any] | None = None  # the latest result
+    ran_with: Any = None  # the configuration of its latest attempt
     is_changed: bool = False  # its configuration is not what was suggested
     is_cut: bool = False  # it ended because the experiment did
     has_metric: bool = False  # some result had the metric

@@ -77,7 +77,7 @@ class Attempts:
                 )
                 index = 0 if any(bundles_of(task_options(resources))) else -1  # -1: it takes nothing itself
                 run = run.options(scheduling_strategy=PlacementGroupSchedulingStrategy(group, index, True))
-            ref = self.refs[number] = run.remote(self._host, order)
+            ref = self.refs[number] = run.remote(self._host, tuple(order))
         except Exception as error:  # a configuration that cannot be stored
             self._leave(number, attempt)
             text = in_words(error)

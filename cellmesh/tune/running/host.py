@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from ... import __version__
 from ...api import exit_actor, nodes
@@ -61,6 +60,8 @@ class Host:
     """The actor. Its methods run one at a time, between two of their `await`s."""
 
     def __init__(self, opening: Opening) -> None:
+        import numpy as np  # of the notebook this class is known, and no more
+
         self._opening = o = opening
         d = o.definition
         o.scheduler.begin(o.plan.metric or "", o.plan.mode, np.random.default_rng((d.seed, SEED_OF_SCHEDULER)))
@@ -127,7 +128,8 @@ class Host:
         node: str,
     ) -> str:
         """A trial reports, and waits for the answer: "go", "stop" or "pause"."""
-        saved = await self._attempts.unpacked(saved, packed)
+        if packed is not None:
+            saved = await self._attempts.unpacked(saved, packed)
         answer = self._attempts.reported(trial, attempt)
         at = time.time()
         where = "" if node == self._attempts.node else node

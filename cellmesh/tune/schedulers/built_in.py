@@ -14,11 +14,12 @@ import math
 import numbers
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, ClassVar, Self
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from .protocol import Scheduler
+
+if TYPE_CHECKING:
+    import numpy as np
 
 WORST = -math.inf
 
@@ -153,10 +154,12 @@ def _plain(value: Any) -> Any:
     """The value as JSON. Domains go by their `repr`, which is how they are written; functions by their name."""
     if value is None or isinstance(value, (bool, str, int, float)):
         return value
-    if isinstance(value, np.generic):
-        return value.item()
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(part) for part in value]
+    import numpy as np
+
+    if isinstance(value, np.generic):
+        return value.item()
     return {"$domain" if hasattr(value, "sample") else "$not_kept": getattr(value, "__qualname__", repr(value))}

@@ -15,11 +15,12 @@ from __future__ import annotations
 import inspect
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from .seeded import seeded
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def explored(

@@ -9,14 +9,18 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @contextmanager
 def seeded(rng: np.random.Generator) -> Iterator[None]:
     """Within it, the generators of `random` and of `numpy.random` begin where one draw from `rng` says. Afterwards they
     are where they were."""
+    import numpy as np
+
     seed = int(rng.integers(2**32))
     states = random.getstate(), np.random.get_state()
     random.seed(seed)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ..space import Expansion, from_json, to_json, unstored
 from .protocol import NoSuggestion, Search
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class BasicVariantGenerator(Search):
@@ -43,11 +44,7 @@ class BasicVariantGenerator(Search):
         if max_concurrent < 0:
             raise ValueError(f"max_concurrent={max_concurrent}: give a number above 0, or 0 for no limit")
         self.points_to_evaluate: list[Mapping[str, Any]] = list(points_to_evaluate or ())
-        if isinstance(random_state, np.random.Generator):
-            random_state = int(random_state.integers(1 << 63))
-        elif isinstance(random_state, np.random.RandomState):
-            random_state = int(random_state.randint(1 << 31))
-        self.random_state: int | None = random_state
+        self.random_state: int | None = _seed_of(random_state)
         self.constant_grid_search: bool = constant_grid_search
         self.max_concurrent: int = max_concurrent
         self._expansion = Expansion({})
@@ -93,3 +90,13 @@ class BasicVariantGenerator(Search):
         """The searcher that gave this description."""
         options = {key: value for key, value in description.items() if key != "kind"}
         return cls(from_json(options.pop("points_to_evaluate")), **options)
+
+
+def _seed_of(random_state: int | np.random.Generator | np.random.RandomState | None) -> int | None:
+    if random_state is None or isinstance(random_state, int):
+        return random_state
+    import numpy as np
+
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(1 << 63))
+    return int(random_state.randint(1 << 31)) if isinstance(random_state, np.random.RandomState) else random_state

@@ -13,12 +13,13 @@ import numbers
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .errors import SpaceError
 from .sameness import plain_number, same
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MAX_INT = (1 << 63) - 1  # what numpy's generators draw
 NO_LOG = "lower must be above 0, as it has no logarithm otherwise; give the value itself, not its logarithm"
@@ -262,7 +263,11 @@ class Function(Domain):
 def _options(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
     if isinstance(values, (str, bytes, Mapping, set, frozenset)) or not isinstance(values, Iterable):
         raise SpaceError(f"{name}({values!r}): give a list of values, whose order is theirs: {name}([...])")
-    found = tuple(values.tolist() if isinstance(values, np.ndarray) else values)
+    if not isinstance(values, (list, tuple)):
+        import numpy as np
+
+        values = values.tolist() if isinstance(values, np.ndarray) else values
+    found = tuple(values)
     if not found:
         raise SpaceError(f"{name}([]): there must be at least one value")
     return found

@@ -15,9 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import count as count_from
 from itertools import product
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from .domains import Domain
 from .errors import SpaceError
@@ -25,9 +23,14 @@ from .resolve import resolve
 from .sameness import same
 from .tree import checked, domains, freeze, key_of, put, sorted_grids, thaw
 
+if TYPE_CHECKING:
+    import numpy as np
+
 
 def generator_of(seed: int, number: int) -> np.random.Generator:
     """The generator of the trial with this number."""
+    import numpy as np
+
     return np.random.default_rng((seed, number))
 
 
@@ -39,8 +42,10 @@ def check_num_samples(num_samples: Any) -> None:
 
 def check_seed(seed: Any) -> int:
     """Refuse what is no seed: a whole number of 0 or more."""
-    if isinstance(seed, np.integer):
-        seed = int(seed)
+    if not isinstance(seed, int):
+        import numpy as np
+
+        seed = int(seed) if isinstance(seed, np.integer) else seed
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
         raise SpaceError(f"seed={seed!r}: give a whole number of 0 or more")
     return seed

@@ -7,13 +7,14 @@ until nothing changes any more: then those that are left wait for each other in 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from .domains import Domain, Function, Grid
 from .errors import Later, SpaceError
 from .tree import Path, Thawed, domains, freeze, key_of, put, thaw
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MAX_TURNS = 20  # how often a function may return another domain in its own place
 

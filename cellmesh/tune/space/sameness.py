@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 MAX_SHOWN = 200  # characters of what only people will read
 
 
@@ -36,6 +34,10 @@ def _anywhere(text: str) -> str:
 
 def plain_number(value: Any) -> Any:
     """A number without its numpy type; anything else as it is."""
+    if type(value) in (int, float):
+        return value
+    import numpy as np
+
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -45,6 +47,8 @@ def same(one: Any, other: Any) -> bool:
     """
     if one is other:
         return True
+    import numpy as np
+
     if isinstance(one, Unstored) or isinstance(other, Unstored):
         return _anywhere(shown(one)) == _anywhere(shown(other))
     if isinstance(one, Mapping) and isinstance(other, Mapping):

@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 from support.waiting import wait_until
 
+from cellmesh import tune
 from cellmesh.exceptions import ActorDiedError
 from cellmesh.util import preload
 
@@ -63,3 +64,12 @@ def test_a_name_that_is_none(cm: ModuleType, name: object) -> None:
         preload(name)
     with pytest.raises(ValueError, match="65 modules, and a session preloads at most 64"):
         preload(*["os"] * 65)
+
+
+def test_workers_import_what_an_experiment_runs_while_its_program_imports_the_rest(
+    cm: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not is_there(cm, "cellmesh.tune.running.host")
+    monkeypatch.delitem(vars(tune), "Tuner", raising=False)
+    assert tune.Tuner is not None
+    wait_until(lambda: is_there(cm, "cellmesh.tune.running.host") and is_there(cm, "cellmesh.tune.trainable"))

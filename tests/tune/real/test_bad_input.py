@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cellmesh.kernel_ext.cells.analysis.read import CellError
+from cellmesh.kernel_ext.tune.listing import ExperimentsTable
+from cellmesh.kernel_ext.tune.listing import tune as steer
 from support.flags import Counter, Flag
 from support.waiting import wait_until
 
@@ -168,7 +171,7 @@ def test_a_metric_that_is_never_reported() -> None:
     assert len(told) == 1 and "did you mean 'score'?" in told[0] and found.num_terminated == 2
     with pytest.raises(tune.TuneError, match="no trial has a finite 'scor'; reported were"):
         _ = found.best
-    with pytest.raises(tune.TuneError, match=r"never reported 'scor'.*decides by it"):
+    with pytest.raises(tune.TuneError, match=r"decides by the metric, and trial .*never reported 'scor'.*'score'\?$"):
         tune.Tuner(three, metric="scor", scheduler="asha", num_samples=20).fit()
 
 
@@ -177,7 +180,7 @@ def test_a_trial_that_reports_nothing() -> None:
     assert found.num_terminated == 3
     (told,) = found.refresh().told
     assert re.fullmatch(r"trial \d has never reported 'score', the metric; it reported nothing", told)
-    with pytest.raises(tune.TuneError, match=r"reported nothing\. The scheduler or the searcher decides by it"):
+    with pytest.raises(tune.TuneError, match=r"decides by the metric, and trial .*reported nothing$"):
         tune.Tuner(lambda config: None, metric="score", scheduler="asha", num_samples=3).fit()
     assert not tune.Tuner(lambda config: None, num_samples=3).fit().refresh().told, "nothing was to be reported"
     failed = tune.Tuner(lambda config: 1 // 0, metric="score").fit()
@@ -471,9 +474,14 @@ def test_a_journal_that_is_damaged_in_the_middle() -> None:
     for _ in range(2):
         with pytest.raises(tune.JournalError, match="line 5"):
             found.refresh()
+    tune.Tuner(three, name="other").fit()
+    listed = repr(ExperimentsTable()).splitlines()
+    assert [line.split()[0] for line in listed] == ["name", "other", "mine"] and "line 5 of" in listed[2]
+    with pytest.raises(CellError, match="line 5 of"):
+        steer(["resume", "mine"], {})
     path.write_bytes(b"".join(lines[:4]))
     assert tune.resume("mine").wait()[1].metrics["i"] == 2
-    assert [one["name"] for one in tune.experiments()] == ["mine"]
+    assert [one["name"] for one in tune.experiments()] == ["other", "mine"]
 
 
 def test_a_journal_that_is_empty(storage: Path) -> None:

@@ -39,6 +39,12 @@ def test_nothing_heavy_is_imported(code: str) -> None:
     assert not modules_after(code) & HEAVY
 
 
+def test_a_search_is_described_without_numpy_where_the_program_has_none() -> None:
+    space = "{'x': tune.uniform(0, 1), 'n': tune.choice([1, 2]), 'k': tune.grid_search([3, 4])}"
+    code = f"from cellmesh import tune\ntune.Tuner(print, {space}, metric='loss', scheduler='asha', seed=1)"
+    assert not modules_after(code) & {"numpy", "pandas", "pyarrow", "tarfile"}
+
+
 def test_loading_the_extension_waits_for_nothing_heavy() -> None:
     before = "from IPython.core.interactiveshell import InteractiveShell\nshell = InteractiveShell.instance()"
     # What every kernel has imported, and the little that describes messages.
