@@ -16,7 +16,7 @@ from support.waiting import wait_until
 
 import cellmesh
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 @cellmesh.remote(concurrency_groups={"io": 2, "compute": 1})

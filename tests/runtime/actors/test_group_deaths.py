@@ -14,7 +14,7 @@ from support.waiting import wait_until
 import cellmesh
 from cellmesh.exceptions import ActorDiedError, GroupMemberDiedError
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 class Worker:

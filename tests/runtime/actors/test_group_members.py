@@ -11,7 +11,7 @@ from support.waiting import wait_until
 
 import cellmesh
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 class Member:
@@ -68,6 +68,7 @@ def test_members_call_each_other(cm: ModuleType) -> None:
     assert handle == workers[0] and cm.get(handle.rank.remote()) == 0
 
 
+@pytest.mark.session("own")
 def test_names_of_members_are_the_groups_affair(cm: ModuleType) -> None:
     workers = cm.group(Member, 2)
     named = cm.remote(name="pair")(Member).group(2)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 class Slow:

@@ -15,7 +15,7 @@ from support.waiting import wait_until
 
 import cellmesh
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 class OwnError(Exception):

@@ -12,7 +12,7 @@ import cellmesh
 from cellmesh.util import ActorPool, Queue
 from cellmesh.util.queue import Empty, Full
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 @cellmesh.remote

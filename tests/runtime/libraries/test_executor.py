@@ -20,7 +20,7 @@ import pytest
 import cellmesh
 from cellmesh.util import Executor
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 factor = None
 
 

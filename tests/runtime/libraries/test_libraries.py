@@ -20,7 +20,7 @@ from joblib import Parallel, delayed
 import cellmesh
 from cellmesh.util import dask_get, deregister_serializer, register_joblib, register_serializer
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = [pytest.mark.timeout(90), pytest.mark.session("shared")]
 
 
 # ---------------------------------------------------------------- joblib

@@ -15,7 +15,7 @@ import pytest
 import cellmesh
 from cellmesh.util.multiprocessing import Pool
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from support.waiting import wait_until
 import cellmesh
 from cellmesh.session.current import current
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 @pytest.fixture

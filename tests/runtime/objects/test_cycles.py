@@ -19,7 +19,7 @@ from cellmesh.util import ActorPool, Executor, Queue
 from cellmesh.util.multiprocessing import Pool
 from cellmesh.util.queue import Empty
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.session("shared")]
 
 
 @cellmesh.remote

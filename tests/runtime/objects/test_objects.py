@@ -19,7 +19,7 @@ import cellmesh
 from cellmesh.ids import short_id
 from cellmesh.session.current import current
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 @cellmesh.remote
@@ -389,6 +389,7 @@ def committed() -> int:
     return os.fstat(current().node.fd).st_blocks * 512
 
 
+@pytest.mark.session("own")
 def test_pages_are_fetched_ahead_of_the_next_large_object(cm: ModuleType) -> None:
     client = current().client
     before = committed()

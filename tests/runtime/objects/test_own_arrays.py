@@ -18,7 +18,7 @@ from support.waiting import wait_until
 import cellmesh
 from cellmesh.session.current import current
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 # In the slot, in band, copied to the heap, on private pages.
 SIZES = [1, 20, 1000, 100_000]

@@ -15,7 +15,7 @@ from support.waiting import wait_until
 
 import cellmesh
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = [pytest.mark.timeout(90), pytest.mark.session("shared")]
 
 TABLE = (Path(__file__).resolve().parents[3] / "docs" / "settings-in-tasks.md").read_text()
 

@@ -15,7 +15,7 @@ import pytest
 
 import cellmesh
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.session("shared")]
 
 
 class Scaler:
@@ -79,6 +79,7 @@ def weighted(a, b, c=0):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
+@pytest.mark.session("own")
 def test_what_can_be_called_can_be_remote(
     cm: ModuleType, code: Callable, args: tuple, result: object, name: str
 ) -> None:

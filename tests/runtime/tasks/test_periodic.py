@@ -13,7 +13,7 @@ from support.waiting import wait_until
 import cellmesh
 from cellmesh.tasks.periodic import beats
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.session("shared")]
 
 HOUR = 3600
 

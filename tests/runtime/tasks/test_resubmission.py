@@ -11,7 +11,7 @@ from support.flags import Flag
 
 import cellmesh
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.session("shared")]
 
 
 @cellmesh.remote(max_retries=0)
@@ -88,6 +88,7 @@ def test_what_cannot_be_retried_says_why(keeping: ModuleType, flag: Callable[[st
     assert keeping.get(keeping.retry(small)) == 3, "those after a large one are kept"
 
 
+@pytest.mark.session("own")
 def test_without_being_asked_a_program_keeps_nothing(cm: ModuleType, flag: Callable[[str], Flag]) -> None:
     ref = flaky.remote(flag("shut"), 1)
     failed(cm, ref)

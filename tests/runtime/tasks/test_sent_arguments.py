@@ -17,7 +17,7 @@ from cellmesh.exceptions import RepeatedArgumentWarning
 from cellmesh.session.current import current
 from cellmesh.session.sent_arguments import is_immutable
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 N = 300_000
 
 

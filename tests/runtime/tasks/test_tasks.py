@@ -24,7 +24,7 @@ from cellmesh.errors.reruns import Reruns
 from cellmesh.session import waiting_for
 from cellmesh.session.current import current
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 @cellmesh.remote
@@ -442,6 +442,7 @@ def test_cancel_reaches_children(cm: ModuleType, flag) -> None:
     wait_until(lambda: not [t for t in cm.state.list_tasks() if t["state"] in unfinished], 20, f"child in {child_pid}")
 
 
+@pytest.mark.session("own")
 def test_cancel_reaches_children_at_any_depth(cm: ModuleType, flag) -> None:
     @cm.remote(num_cpus=0)
     def nested(depth, started, go):
@@ -602,6 +603,7 @@ def told(monkeypatch: pytest.MonkeyPatch, *refs: Any) -> list[str]:
     return said
 
 
+@pytest.mark.session("own")
 def test_a_worker_that_is_slow_to_start_is_no_news(
     cm: ModuleType, scheduler_stopped: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

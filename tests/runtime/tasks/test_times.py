@@ -23,7 +23,7 @@ import cellmesh
 from cellmesh.exceptions import TaskTimeoutError
 from cellmesh.session.current import current
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 FOR_EVER_S = 1000
 
 
@@ -376,6 +376,7 @@ def test_waits_are_as_long_as_asked(cm: ModuleType, tmp_path: Path) -> None:
     assert len(waits) == 3 and waits[0] >= 0.075 and min(waits[1:]) >= 0.15
 
 
+@pytest.mark.session("own")
 def test_it_waits_after_a_crash_too(cm: ModuleType, counter: Counter) -> None:
     @cm.remote(retry_delay=1000)
     def die(counter):
@@ -386,6 +387,7 @@ def test_it_waits_after_a_crash_too(cm: ModuleType, counter: Counter) -> None:
     assert wait_for_delay(cm, ref)["attempt"] == 1 and counter.value == 1
 
 
+@pytest.mark.session("own")
 def test_it_waits_after_a_timeout_too(cm: ModuleType) -> None:
     wait_for_delay(cm, pass_time.options(retry_exceptions=[TimeoutError], retry_delay=1000).remote())
 
@@ -408,5 +410,6 @@ def test_later_calls_wait_for_one_that_is_tried_again(cm: ModuleType, tmp_path: 
     assert cm.get(refs[1]) == ["a", "a", "a", "b"]
 
 
+@pytest.mark.session("own")
 def test_a_session_ends_though_tasks_wait(cm: ModuleType, counter: Counter) -> None:
     wait_for_delay(cm, fail.remote(counter))  # the fixture ends it, and looks for what is left
