@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.flags import Flag
 from support.waiting import wait_until
 
 import cellmesh
@@ -34,6 +35,9 @@ class Worker:
         if self.rank() in (rank, rank + 1):
             raise KeyError("no such layer")
         return self.rank()
+
+    def wait_for(self, flag: Flag) -> None:
+        flag.wait()
 
     def hold(self, started: Any) -> None:
         started.add()
@@ -73,12 +77,13 @@ def test_refs_are_waited_for_as_those_in_a_list(cm: ModuleType) -> None:
     assert type(part) is cm.RefGroup and part.ranks == (1, 2) and cm.get(part) == [11, 12]
 
 
-def test_a_large_argument_is_stored_once(cm: ModuleType) -> None:
-    workers = made(cm)
-    cm.get(workers.rank.remote())
+def test_a_large_argument_is_stored_once(cm: ModuleType, flag: Callable[[str], Flag]) -> None:
+    workers, looked = made(cm), flag("looked")
+    workers.wait_for.remote(looked)  # no call ends, and lets go of its argument, before it is looked
     array = np.ones(1 << 20)
     refs = workers.where_it_lies.remote(array)
     assert len(workers[0]._cellmesh_ref.client.objects(100, array.nbytes)) == 1
+    looked.set()
     assert cm.get(refs) == [(1 << 20, 1.0)] * 4
 
 
