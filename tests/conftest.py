@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
 
+import cloudpickle
 import pytest
 from support import outcomes
 from support.waiting import MARKER, Holdings, processes, wait_until
@@ -118,6 +119,15 @@ def _check(before: Holdings, kept: set[str]) -> None:
         pytest.fail(
             "left behind: " + "; ".join(f"{kind}: {', '.join(what)}" for kind, what in left.items()), pytrace=False
         )
+
+
+@pytest.fixture
+def code_travels(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test module defines is sent by value, as from a notebook: workers cannot import test modules."""
+    module = sys.modules[request.module.__name__]
+    cloudpickle.register_pickle_by_value(module)
+    yield
+    cloudpickle.unregister_pickle_by_value(module)
 
 
 @pytest.fixture(scope="session", autouse=True)

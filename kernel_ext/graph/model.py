@@ -59,7 +59,7 @@ _ONE = np.int32(1)  # of the column's own type, else `ufunc.at` is thirty times 
 
 
 class Directory(Protocol):
-    """What events do not say, asked once for each function and cell, and when there are new actors."""
+    """What events do not say, asked once for each function, cell and actor."""
 
     def function(self, slot: int, generation: int) -> tuple[str, str] | None:
         """(what, name) of a function object: what is "function", "actor" or "method"; None if it is gone."""
@@ -69,8 +69,8 @@ class Directory(Protocol):
         """(label, id) of the cell run that has this number."""
         ...
 
-    def actors(self) -> dict[int, Identity]:
-        """What actors are called, by their index in the segment."""
+    def actor(self, index: int) -> Identity:
+        """What the actor with this index in the segment is called."""
         ...
 
 
@@ -177,7 +177,7 @@ class Graph:
         match kind:
             case EventKind.ACTOR_CREATED:
                 entry = self._folder.entry(number, time)
-                actor = self.actor_lives.created(a, time, entry, self._directory.actors().get(a, Identity()))
+                actor = self.actor_lives.created(a, time, entry, self._directory.actor(a))
                 if entry >= 0:
                     self.entries.kind[entry] = Kind.ACTOR_CREATION
                     self.entries.actor[entry] = actor + 1

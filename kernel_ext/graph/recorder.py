@@ -490,12 +490,12 @@ class SessionDirectory:
         cell = self._registry.cell(number)
         return cell.label, cell.cell_id
 
-    def actors(self) -> dict[int, Identity]:
+    def actor(self, index: int) -> Identity:
         try:
-            found = {actor["index"]: blueprint_of(actor["meta"]) for actor in self._client.actors() if actor["meta"]}
+            meta = next((actor["meta"] for actor in self._client.actors() if actor["index"] == index), None)
         except SessionError:
-            return {}
-        return {index: _identity(blueprint) for index, blueprint in found.items()}
+            return Identity()
+        return _identity(blueprint_of(meta)) if meta else Identity()
 
 
 def _identity(blueprint: Blueprint) -> Identity:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, chdir
 from types import ModuleType
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pytest
 from engines import conformance
@@ -65,12 +63,8 @@ def pytest_sessionfinish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _code_travels(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a test module defines is sent by value, as from a notebook: workers cannot import test modules."""
-    module = sys.modules[request.module.__name__]
-    cloudpickle.register_pickle_by_value(module)
-    yield
-    cloudpickle.unregister_pickle_by_value(module)
+def _code_travels(code_travels: None) -> None:
+    """For all tests here."""
 
 
 @pytest.fixture(scope="session")

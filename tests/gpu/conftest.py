@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import pytest
 
 import cellmesh
+
+
+@pytest.fixture(autouse=True)
+def _code_travels(code_travels: None) -> None:
+    """For all tests here."""
 
 
 @pytest.fixture(scope="session")
@@ -27,12 +30,9 @@ def torch() -> Any:
 
 
 @pytest.fixture(autouse=True)
-def _code_travels(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the trainings and searches of this test lie."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    module = sys.modules[request.module.__name__]
-    cloudpickle.register_pickle_by_value(module)
-    yield
-    cloudpickle.unregister_pickle_by_value(module)
 
 
 @pytest.fixture(scope="module")

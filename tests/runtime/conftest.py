@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import ModuleType
 
-import cloudpickle
 import pytest
 from support.flags import Counter, Flag
 from support.shared_session import SharedSession
 from support.waiting import Holdings
 
 import cellmesh
-
-
-@pytest.fixture(autouse=True)
-def _code_travels(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a test module defines is sent by value, as from a notebook: workers cannot import test modules."""
-    module = sys.modules[request.module.__name__]
-    cloudpickle.register_pickle_by_value(module)
-    yield
-    cloudpickle.unregister_pickle_by_value(module)
 
 
 def _two_cpus() -> None:
@@ -45,6 +34,11 @@ def _shares(request: pytest.FixtureRequest) -> bool:
     whose = "own" if mark is None else mark.args[0]
     assert whose in ("shared", "own"), f'pytest.mark.session("{whose}"): it is "shared" or "own"'
     return whose == "shared" and "cm" in request.fixturenames
+
+
+@pytest.fixture(autouse=True)
+def _code_travels(code_travels: None) -> None:
+    """For all tests here."""
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import cloudpickle
 import pytest
 from support.flags import Flag
 
@@ -14,11 +12,8 @@ import cellmesh
 
 
 @pytest.fixture(autouse=True)
-def _code_travels(request: pytest.FixtureRequest) -> Iterator[None]:
-    module = sys.modules[request.module.__name__]
-    cloudpickle.register_pickle_by_value(module)
-    yield
-    cloudpickle.unregister_pickle_by_value(module)
+def _code_travels(code_travels: None) -> None:
+    """For all tests here."""
 
 
 @pytest.fixture(autouse=True)

@@ -33,8 +33,8 @@ class Names:
     def cell(self, number: int) -> tuple[str, str]:
         return f"In [{number}]", f"id{number}"
 
-    def actors(self) -> dict[int, Identity]:
-        return {actor: Identity(f"actor{actor}") for actor in range(100)}
+    def actor(self, index: int) -> Identity:
+        return Identity(f"actor{index}") if index < 100 else Identity()
 
 
 def event(kind: EventKind, t: int, seq: int, **fields: int) -> np.ndarray:
