@@ -101,6 +101,9 @@ BUILT = {"built", "lib", "out", "node_modules", "__pycache__"}  # folders
 CLANG_FORMAT = Path(sys.executable).parent / "clang-format"
 RUFF = [sys.executable, "-m", "ruff"]
 
+# Of the project's own tests, those of what builds and runs the others; the rest are among the static checks.
+TOOLS = "tests/project/test_packaging.py tests/project/test_running.py tests/project/test_suites.py"
+
 # Static checks. What they need of the package is in build/dev.
 LINT = [
     Kind(
@@ -140,7 +143,7 @@ LINT = [
             files, "labextension", others="package.json package-lock.json .editorconfig .gitignore scripts/frontend.py"
         ),
     ),
-    Kind("project", [*PYTEST, "tests/project", "--ignore=tests/project/test_packaging.py"], 300, in_tree=True),
+    Kind("project", [*PYTEST, "tests/project", *(f"--ignore={path}" for path in TOOLS.split())], 300, in_tree=True),
 ]
 
 LONG_C = "stepping_test crash_test fuzz_test scale_test threads_test"
@@ -165,8 +168,7 @@ PYTHONPATH="$PWD/build/sanitized" "$0" -m pytest -m "not slow" \\
 
 CONTROL_STORE = "tests/cluster/store/test_control_store.py"  # alone, as it needs a Redis of its own
 
-# What needs a session, or less. Of the project's own tests most are among the static checks.
-BELOW = "tests/objstore tests/project/test_packaging.py tests/scheduler tests/typing tests/unit"
+BELOW = f"tests/objstore {TOOLS} tests/scheduler tests/typing tests/unit"
 
 # The longest first, and none longer than a third of all, so that those that run at once end together.
 KINDS = [
