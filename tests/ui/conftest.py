@@ -38,9 +38,7 @@ def clean_pages() -> list[Page]:
 
 
 @pytest.fixture
-def lab(
-    request: pytest.FixtureRequest, server: LabServer, browser: Browser, clean_pages: list[Page]
-) -> Iterator[Lab]:
+def lab(request: pytest.FixtureRequest, server: LabServer, browser: Browser, clean_pages: list[Page]) -> Iterator[Lab]:
     is_own = request.node.get_closest_marker("own_page") is not None
     is_clean = bool(clean_pages) and not is_own
     page = clean_pages.pop() if is_clean else browser.new_page(viewport=VIEWPORT)
