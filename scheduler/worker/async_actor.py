@@ -22,6 +22,7 @@ from .generators import is_generator, run_generator
 # Calls begun in one turn of the loop. More would only make the first wait for the last.
 BATCH = 64
 LEAVE, TIMED_OUT = -1, -2
+NOT_CALLED, OVER = object(), object()
 # For what a constructor that failed has started, to end when it is cancelled.
 CLOSING_S = 1.0
 
@@ -67,7 +68,7 @@ class MailboxSelector(selectors.DefaultSelector):
             ready = []
         if not self._take(timeout):
             return ready or super().select(timeout)
-        return ready or super().select(0)
+        return ready or (super().select(0) if timeout == 0 else [])  # what has become ready meanwhile, the next finds
 
     def _watch(self) -> None:
         """In its thread, once for each time that it is armed: sleep until a descriptor is ready, then wake the loop."""
@@ -187,17 +188,41 @@ class AsyncServer:
 
     def _begin(self, call: int) -> None:
         context = contextvars.copy_context()
+        value = NOT_CALLED
+        if len(self._started) == len(self._running):  # else it would overtake those which are to begin
+            value = context.run(self._call, call)
+            if value is OVER:
+                return
         context.run(current_call.set, call)
-        self._running[call] = self._loop.create_task(self._execute(call), context=context)
+        self._running[call] = self._loop.create_task(self._execute(call, value), context=context)
 
-    async def _execute(self, call: int) -> None:
+    def _call(self, call: int) -> Any:
+        """Call the method here and now: without a task of the loop, which a plain method does not need. What it returns
+        if that is to be waited for, else `OVER`.
+        """
+        current_call.set(call)
+        try:
+            method, args, kwargs = self._client.load(call)
+            value = method(*args, **kwargs)
+            if inspect.isawaitable(value) or is_generator(value):
+                return value
+        except BaseException as error:  # as in `_execute`
+            self._client.fail(call, error)
+        else:
+            self._client.finish(call, value)
+        return OVER
+
+    async def _execute(self, call: int, value: Any) -> None:
         yielded: list[list[Any]] = []  # by a generator
         try:
             self._started.add(call)
             if call in self._doomed:
+                if inspect.iscoroutine(value):
+                    value.close()
                 raise asyncio.CancelledError
-            method, args, kwargs = self._client.load(call)
-            value = method(*args, **kwargs)
+            if value is NOT_CALLED:
+                method, args, kwargs = self._client.load(call)
+                value = method(*args, **kwargs)
             if inspect.isawaitable(value):
                 value = await value
             if is_generator(value):
