@@ -17,6 +17,7 @@ import msgspec
 
 from ...api import cancel, get_runtime_context
 from ...exceptions import NodeDiedError, TaskCancelledError, TaskError
+from ...objects import put
 from ...submit.placement_groups import PlacementGroup, placement_group, remove_placement_group
 from ...submit.scheduling_strategies import PlacementGroupSchedulingStrategy
 from ...tracebacks import library_of
@@ -51,7 +52,8 @@ class Attempts:
         self._opening, self._feed = opening, feed
         self._folder = Path(opening.folder)
         context = get_runtime_context()
-        self._host = context.current_actor
+        # In the store, as each trial would have another pickle of it.
+        self._host: ObjectRef[Any] = put(context.current_actor)
         self.node: str = context.get_node_id()
         self.refs: dict[int, ObjectRef[Any]] = {}  # of the latest attempt of each trial
         self._answers: dict[tuple[int, int], str | asyncio.Future[str]] = {}  # "": there is none yet
