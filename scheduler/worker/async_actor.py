@@ -108,7 +108,7 @@ class MailboxLoop(asyncio.SelectorEventLoop):
 
     def _write_to_self(self) -> None:  # what `call_soon_threadsafe` does last
         if not self._mailbox.wake():
-            super()._write_to_self()  # pyright: ignore[reportAttributeAccessIssue]
+            super()._write_to_self()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] (in no stub)
 
 
 def serve_loops(client: Any, hooks: Any, first: AsyncServer, limits: list[int]) -> None:
