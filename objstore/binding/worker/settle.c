@@ -47,10 +47,14 @@ static void seal_as_error(ClientObject *c, struct task_slot *t, uint32_t i, PyOb
 static void seal_error(ClientObject *c, uint32_t task, PyObject *exception)
 {
     struct task_slot *t = &c->s.tasks[task];
-    PyObject *description = describe(c, t, exception);
-    for (uint32_t i = 0; i < t->n_returns; i++)
-        if (!object_sealed(&c->s.objects[task_result(&c->s, t, i)]))
-            seal_as_error(c, t, i, description);
+    PyObject *description = NULL;
+    for (uint32_t i = 0; i < t->n_returns; i++) {
+        if (object_sealed(&c->s.objects[task_result(&c->s, t, i)]))
+            continue;
+        if (!description)
+            description = describe(c, t, exception);
+        seal_as_error(c, t, i, description);
+    }
     Py_XDECREF(description);
 }
 
