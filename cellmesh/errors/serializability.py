@@ -228,7 +228,7 @@ def _culprits(value: object, ways: _Ways, most: int, limit_s: float = math.inf) 
 
 def _reason(problem: BaseException) -> str:
     """Why an object cannot be pickled, without a full stop."""
-    if isinstance(problem, RecursionError) or isinstance(problem.__cause__, RecursionError):  # cloudpickle.s own
+    if isinstance(problem, RecursionError) or isinstance(problem.__cause__, RecursionError):  # cloudpickle's own
         return TOO_DEEP
     said = _said(problem).rstrip(".")
     return said if isinstance(problem, TypeError) else f"{type(problem).__name__}: {said}"
