@@ -11,8 +11,8 @@ from cellmesh.kernel_ext.graph import collectives as module
 from cellmesh.kernel_ext.graph.collectives import Collectives, Watched
 from cellmesh.kernel_ext.panel_messages import Collective
 
-from cellmesh.train import times as noted
-from cellmesh.train.times import N_RECORDS, RECORD, RankTimes
+from cellmesh.groups import times as noted
+from cellmesh.groups.times import N_RECORDS, RECORD, RankTimes
 
 
 @dataclass
