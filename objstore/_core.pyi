@@ -555,7 +555,8 @@ class Client:
         should_retry(exception, function_value) -> bool, enter_task(info), leave_task(info), await_ref(ref),
         ref_future(ref), ref_mimebundle(ref), cancel_ref(ref) -> bool, add_done_callback(ref, function),
         remove_done_callback(ref, function) -> int, reduce_ref(ref) -> tuple, run_meanwhile() -> bool, which
-        is called where a task would sleep until others have ended: whether it has run one of them.
+        is called where a task would sleep until others have ended: whether it has run one of them, has_yielded() ->
+        bool, which is called when a task's stream has got an item: whether the task is to wait for its reader.
     """
 
     index: int

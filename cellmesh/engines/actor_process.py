@@ -24,20 +24,21 @@ from ..scheduler.system import processes
 from ..scheduler.worker import leaving
 from . import pocket
 from .interface import Outcome
-from .news import Say
+from .news import Line
 
 MODULE = "cellmesh.engines.actor_process"
 
 
 class Asked(Struct, frozen=True, array_like=True):
-    """A parcel, and the bytes of its blobs."""
+    """A parcel, and the bytes of its blobs; or, `is_said`, what its pocket is told while it runs one."""
 
     data: bytes
-    blobs: list[bytes]
+    blobs: list[bytes] = []
+    is_said: bool = False
 
 
 class Answer(Struct, frozen=True, array_like=True):
-    """Its outcome; or, `is_said`, what the pocket says meanwhile."""
+    """Its outcome; or, `is_said`, what the pocket says meanwhile, with what is large in that."""
 
     data: bytes
     large: list[bytes] = []
@@ -54,14 +55,15 @@ class ActorProcess:
 
     Parameters
     ----------
-    say : callable (message) -> bool
+    line : Line
         Takes what its pocket says.
     ended : callable (code)
         Called once, in a thread, with its exit status or -signal.
     """
 
-    def __init__(self, say: Say, ended: Callable[[int], None]) -> None:
-        self._say, self._ended = say, ended
+    def __init__(self, line: Line, ended: Callable[[int], None]) -> None:
+        self._engine, self._ended = line, ended
+        self._sends = threading.Lock()
         self._answers: SimpleQueue[Outcome | None] = SimpleQueue()
         self._here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with there:
@@ -74,13 +76,21 @@ class ActorProcess:
 
     def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome | None:
         """Have it run a parcel, one at a time; None: it has ended."""
-        try:
-            self._line.send_bytes(encode(Asked(data, [bytes(blob) for blob in blobs])))
-        except OSError:
-            pass  # it has ended, which is the answer
+        self._send(Asked(data, [bytes(blob) for blob in blobs]))
         if (answer := self._answers.get()) is None:
             self._answers.put(None)
         return answer
+
+    def hear(self, message: bytes) -> None:
+        """Tell its pocket something while it runs one."""
+        self._send(Asked(message, is_said=True))
+
+    def _send(self, asked: Asked) -> None:
+        try:
+            with self._sends:
+                self._line.send_bytes(encode(asked))
+        except OSError:
+            pass  # it has ended, which is the answer
 
     def end(self, force: bool) -> None:
         """End it, now, or when it has run what it runs."""
@@ -97,7 +107,7 @@ class ActorProcess:
             while True:
                 answer = decode_answer(self._line.recv_bytes())
                 if answer.is_said:
-                    self._say(answer.data)
+                    self._engine.say(answer.data, answer.large)
                 else:
                     self._answers.put(Outcome(answer.data, answer.large))
         except (EOFError, OSError):
@@ -109,26 +119,47 @@ class ActorProcess:
         self._answers.put(None)  # behind that: who has waited finds the actor ended
 
 
+class _ToParent(Line):
+    """In that process: the line to the one that has it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._sends = threading.Lock()
+
+    def send(self, answer: Answer) -> None:
+        """Send it."""
+        with self._sends:
+            self.connection.send_bytes(encode(answer))
+
+    def say(self, message: bytes, large: Sequence[bytes]) -> bool:
+        """Tell what the pocket says."""
+        self.send(Answer(message, [bytes(one) for one in large], is_said=True))
+        return True
+
+
+def _hear(connection: Connection, parcels: SimpleQueue[Asked | None]) -> None:
+    try:
+        while True:
+            asked = decode_asked(connection.recv_bytes())
+            if asked.is_said:
+                pocket.hear(asked.data)
+            else:
+                parcels.put(asked)
+    except EOFError:
+        parcels.put(None)
+
+
 def main(fd: int, parent: int) -> None:
     """Run the process, to its end."""
     processes.die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_process_name("cellmesh-actor")
-    line, sends = Connection(fd), threading.Lock()
-    sys.path[:] = msgpack.decode(line.recv_bytes(), type=list[str])
-
-    def send(answer: Answer) -> bool:
-        with sends:
-            line.send_bytes(encode(answer))
-        return True
-
-    while True:
-        try:
-            asked = decode_asked(line.recv_bytes())
-        except EOFError:
-            break
-        outcome = pocket.run(asked.data, asked.blobs, lambda message: send(Answer(message, is_said=True)))
-        send(Answer(outcome.data, [bytes(large) for large in outcome.large]))
+    line, parcels = _ToParent(Connection(fd)), SimpleQueue[Asked | None]()
+    sys.path[:] = msgpack.decode(line.connection.recv_bytes(), type=list[str])
+    threading.Thread(target=_hear, args=(line.connection, parcels), name="cellmesh-parcels", daemon=True).start()
+    while (asked := parcels.get()) is not None:
+        outcome = pocket.run(asked.data, asked.blobs, line)
+        line.send(Answer(outcome.data, [bytes(large) for large in outcome.large]))
     leaving.run_exit_functions()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -9,6 +9,7 @@ that is not begun again; and home is told once that it has ended, with the calls
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from msgspec import Struct, field
 
@@ -16,15 +17,15 @@ from ..exit_codes import DIED_WITH_ITS_MACHINE, ENDED_SOMEHOW
 from ..objstore._core import ENDED_BY_ITSELF
 from ..scheduler.cluster.messages import Shares
 from .interface import ActorEnded, Blob, EngineActor, FailureKind
-from .parcels import Key
+from .parcels import Key, Progress
 
 
 class Living(Struct):
     """An actor that has been constructed. `key`: what home calls it; `name`: what its pocket does. Its calls, by
     number: `line`: those that the engine has not been given, in order; `given`: those that it has, in order; `came`:
-    the outcomes of some of these, before those of earlier ones; `begun`: those that have ended with it, and had begun.
-    `kept`: objects that it was given and refers to still; `names`: what its pocket calls those that it has made. `end`:
-    it has ended."""
+    the outcomes of some of these, before those of earlier ones; `said`: likewise what they have said; `begun`: those
+    that have ended with it, and had begun. `kept`: objects that it was given and refers to still; `names`: what its
+    pocket calls those that it has made. `end`: it has ended."""
 
     key: Key
     name: Key
@@ -32,6 +33,7 @@ class Living(Struct):
     line: deque[int] = field(default_factory=deque[int])
     given: dict[int, None] = {}
     came: dict[int, tuple[bytes, list[Blob]]] = {}
+    said: dict[int, list[tuple[Progress, Sequence[Blob]]]] = {}
     begun: list[int] = []
     kept: set[Key] = set()
     names: dict[Key, Key] = {}

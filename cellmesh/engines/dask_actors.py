@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..exceptions import EngineError
-from .dask_host import AT, CANCEL, CANCELLED, END, ENDED, KILL, LOST, OVER, RUN, Order, Told, host_actor, orders_of
+from .dask_host import CANCEL, END, KILL, RUN, SAY, Order, host_actor, orders_of
 from .dask_terms import Worker, failure_of, limits_for
-from .dask_worker import marks
-from .interface import ActorEnded, Blob, Ended, EngineActor, Event, Failed, FailureKind, Handle, Parcel
+from .dask_worker import AT, CANCELLED, ENDED, LOST, OVER, SAID, Told, marks
+from .interface import ActorEnded, Blob, Ended, EngineActor, Event, Failed, FailureKind, Handle, Parcel, Said
 
 MOST_AT_ONCE = 64  # orders in one message
 KNOWN_S = 5.0  # for the scheduler to know of a value that it has told of, or not any more
@@ -81,7 +81,6 @@ class DaskActors:
         self._spawn, self._say, self._adopt, self._lost = spawn, say, adopt, lost
         self._actors: dict[EngineActor, _Actor] = {}
         self._of_call: dict[Handle, _Actor] = {}
-        self._told: Any = None
 
     # ---- what is asked for
     def create(
@@ -93,9 +92,6 @@ class DaskActors:
         except EngineError as error:
             self._say(Failed(number, "unschedulable", 0, str(error)))
             return
-        if self._told is None:
-            self._told = self._dask.Queue(self._session, client=self._client)
-            self._spawn(self._listen())
         cpus = [amounts.get("CPU", 0.0) for amounts in (parcel.resources, keeps)]
         key = f"{self._session}-actor", number
         future = self._client.submit(host_actor, self._session, number, *cpus, key=key, pure=False, **limits)
@@ -136,18 +132,17 @@ class DaskActors:
         assert isinstance(number, int)
         self._spawn(actor.orders.put([list(Order(CANCEL, number))]))
 
+    def say(self, number: Handle, message: bytes) -> None:
+        """Tell the pocket that runs a call something."""
+        if (actor := self._of_call.get(number)) is not None and actor.worker:
+            self._spawn(actor.orders.put([list(Order(SAY, data=message))]))
+
     def look(self, workers: Mapping[str, Worker]) -> None:
         """These are there by now."""
         there = {worker.id for worker in workers.values()}
         for actor in list(self._actors.values()):
             if actor.worker and actor.worker not in there:
                 self._end(actor, "node_died")
-
-    def close(self) -> None:
-        """End."""
-        if self._told is not None:
-            for _ in range(2):  # it was made twice: as it was named, and as it was waited for
-                self._told.close()
 
     # ---- orders
     def _stand_in_line(self, actor: _Actor, call: _Call) -> None:
@@ -193,18 +188,10 @@ class DaskActors:
         return values
 
     # ---- what hosts tell
-    async def _listen(self) -> None:
-        queue = await self._told
-        values: dict[str, Any] = {}
-        while True:
-            item = await queue.get()
-            if isinstance(item, self._dask.Future):
-                values[item.key] = item
-                continue
-            told = Told(*item)
-            found = [values.pop(key) for key in told.keys]
-            if (actor := self._actors.get(told.actor)) is not None:
-                self._take(actor, told, found)
+    def take(self, told: Told, values: list[Any]) -> None:
+        """A host has told something."""
+        if (actor := self._actors.get(told.actor)) is not None:
+            self._take(actor, told, values)
 
     def _take(self, actor: _Actor, told: Told, values: list[Any]) -> None:
         if told.what == AT:
@@ -214,6 +201,9 @@ class DaskActors:
             self._go_on(actor)
         elif told.what == OVER:
             self._end(actor, "crashed", told.code, told.code == 0, told.number)
+        elif told.what == SAID:
+            assert isinstance(told.data, bytes)
+            self._say(Said(told.data, [self._adopt(value) for value in values]))
         else:
             if not all(value.status == "finished" for value in values):
                 return  # its worker has died meanwhile, which will be seen

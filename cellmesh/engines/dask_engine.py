@@ -16,8 +16,9 @@ import asyncio
 import itertools
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,7 @@ from ..text import first_line
 from .connecting import imported
 from .dask_actors import DaskActors
 from .dask_terms import Worker, failure_of, limits_for, native, nodes_of, version_problem
-from .dask_worker import keep, known_of, look, marks, run_parcel
+from .dask_worker import Told, keep, known_of, look, marks, run_parcel
 from .interface import (
     Blob,
     Came,
@@ -58,11 +59,15 @@ LOST_ALL = ("scheduler-connection-lost", "scheduler-restart")
 @dataclass
 class _Run:
     """A parcel that is under way. `future`: Dask's, once it was submitted. `claim`: the name by which is noted that it
-    begins, and how often it may, if that is to be noted."""
+    begins, and how often it may, if that is to be noted. Of a generator: `said`: by its runs, how often each has
+    said something; `orders`: the queue by which the last one hears; `outcome`: of one, whose words are yet to come."""
 
     parcel: Parcel
     future: Any = None
     claim: tuple[str, int] | None = None
+    said: Counter[str] = field(default_factory=Counter[str])
+    orders: Any = None
+    outcome: Any = None
     is_cancelled: bool = False
 
 
@@ -83,7 +88,7 @@ class _Kept:
 class DaskEngine(TaskEngine):
     """See above; `interface.Engine`. What begins with `_` runs in the loop's thread."""
 
-    can: Capabilities = Capabilities(retries=True, actors=True, output=True, nested=True)
+    can: Capabilities = Capabilities(retries=True, actors=True, output=True, nested=True, streams=True)
 
     def __init__(self) -> None:
         self._tell: Callable[[Event], None] = lambda event: None
@@ -101,6 +106,7 @@ class DaskEngine(TaskEngine):
         self._comes = asyncio.Event()  # something has ended
         self._tasks: set[asyncio.Task[None]] = set()
         self._actors: Any = None  # `DaskActors`, once there is a client
+        self._told: Any = None  # the queue of what pockets and hosts tell
         self._is_over = False
 
     # ---- connection
@@ -128,6 +134,8 @@ class DaskEngine(TaskEngine):
         self._actors = DaskActors(
             self._dask, self._client, self._name, self._spawn, self._say, self._adopt, self._is_lost_by
         )
+        self._told = self._dask.Queue(self._name, client=self._client)
+        self._spawn(self._listen())
         self._spawn(self._watch())
         self._spawn(self._gather())
         return Facts("dask", versions["client"]["packages"])
@@ -162,8 +170,9 @@ class DaskEngine(TaskEngine):
             pass  # nobody answers, and the process ends
 
     async def _close(self) -> None:
-        if self._actors is not None:
-            self._actors.close()
+        if self._told is not None:
+            for _ in range(2):  # it was made twice: as it was named, and as it was waited for
+                self._told.close()
         await self._client.close()  # in the loop: from another thread it would wait itself, for as long as it takes
 
     # ---- the loop
@@ -242,6 +251,7 @@ class DaskEngine(TaskEngine):
         run.future = self._client.submit(
             run_parcel,
             self._name,
+            number,
             run.claim,
             run.parcel.data,
             *(kept.future.result() for kept in blobs),
@@ -271,8 +281,50 @@ class DaskEngine(TaskEngine):
                 else:
                     await self._tell_failure(number)
 
-    def _tell_end(self, number: Handle, found: bytes | tuple[bytes, list[str]]) -> None:
-        data, keys = found if isinstance(found, tuple) else (found, [])
+    async def _listen(self) -> None:
+        """Take what pockets and hosts tell by the queue."""
+        queue = await self._told
+        values: dict[str, Any] = {}
+        while True:
+            item = await queue.get()
+            if isinstance(item, self._dask.Future):
+                values[item.key] = item
+                continue
+            told = Told(*item)
+            found = [values.pop(key) for key in told.keys]
+            if told.actor:
+                self._actors.take(told, found)
+            elif (run := self._runs.get(told.number)) is not None:
+                self._take_said(run, told, found)
+
+    def _take_said(self, run: _Run, told: Told, values: list[Any]) -> None:
+        assert isinstance(told.data, bytes)
+        self._say(Said(told.data, [self._adopt(value) for value in values]))
+        if told.run not in run.said:
+            self._forget_orders(run)
+            run.orders = self._dask.Queue(told.run, client=self._client)
+        run.said[told.run] += 1
+        if run.outcome is not None:
+            self._tell_end(told.number, run.outcome)
+
+    def _forget_orders(self, run: _Run) -> None:
+        if run.orders is not None:
+            run.orders.close()
+
+    def say(self, handle: Handle, message: bytes) -> None:
+        """Tell the pocket that runs a generator something."""
+        self._soon(self._say_to, handle, message)
+
+    def _say_to(self, number: Handle, message: bytes) -> None:
+        self._actors.say(number, message)
+        if (run := self._runs.get(number)) is not None and run.orders is not None:
+            self._spawn(run.orders.put(message))
+
+    def _tell_end(self, number: Handle, found: bytes | tuple[bytes, list[str], str, int]) -> None:
+        data, keys, run, n_said = found if isinstance(found, tuple) else (found, [], "", 0)
+        if self._runs[number].said[run] < n_said:
+            self._runs[number].outcome = found  # it was quicker than what it has said
+            return
         futures = [self._client.submit(keep, self._dask.Future(key, self._client), pure=False) for key in keys]
         blobs = [self._adopt(future) for future in futures]
         self._forget(number, futures)
@@ -307,6 +359,7 @@ class DaskEngine(TaskEngine):
 
     def _forget(self, number: Handle, values: Sequence[Any] = ()) -> None:
         run = self._runs.pop(number)
+        self._forget_orders(run)
         if values or run.claim is not None:
             self._spawn(self._leave(run, values))
 

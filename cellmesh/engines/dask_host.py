@@ -14,35 +14,22 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .actor_process import ActorProcess
-from .dask_worker import begin, library, say
+from .dask_worker import AT, CANCELLED, ENDED, LOST, OVER, SAID, Told, begin, is_wanted, library, put
 from .interface import ActorRunner, Outcome
+from .news import Line
 
 LOOK_S = 0.25  # how often a host looks whether it is wanted
-RUN, CANCEL, END, KILL = "run", "cancel", "end", "kill"
-AT, ENDED, LOST, CANCELLED, OVER = "at", "ended", "lost", "cancelled", "over"
+RUN, SAY, CANCEL, END, KILL = "run", "say", "cancel", "end", "kill"
 
 
 class Order(NamedTuple):
-    """What a host is to do: run a parcel; pass over one that has not begun; end once what came before has run; end at
-    once. `keys`: Dask's, of the parcel's blobs, whose futures come before."""
+    """What a host is to do: run a parcel; tell the pocket that runs one something; pass over one that has not begun;
+    end once what came before has run; end at once. `keys`: Dask's, of the parcel's blobs, whose futures come before."""
 
     what: str
     number: int = 0
     data: bytes = b""
     keys: Sequence[Any] = ()
-
-
-class Told(NamedTuple):
-    """What a host tells: that it is there, in the worker that `data` names; that a parcel has ended, lacks a blob, or
-    was passed over; that all is over, `code` being the process's, in the midst of parcel `number`, or of none, 0.
-    `keys`: Dask's, of the outcome's large values, whose futures come before."""
-
-    actor: int
-    what: str
-    number: int = 0
-    data: bytes | str = b""
-    keys: Sequence[str] = ()
-    code: int = 0
 
 
 class Host:
@@ -80,7 +67,9 @@ class Host:
     def hear(self, order: Order) -> None:
         """Take an order; from another thread."""
         with self._changed:
-            if order.what == CANCEL:
+            if order.what == SAY:
+                self._process.hear(order.data)
+            elif order.what == CANCEL:
                 self._cancelled.add(order.number)
             elif order.what == KILL:
                 self._process.end(True)
@@ -141,9 +130,11 @@ def host_actor(session: str, number: int, placed_cpus: float, kept_cpus: float) 
         dask.secede()
     orders, told = (dask.Queue(name, client=client) for name in (orders_of(session, number), session))
     host = Host(
-        partial(ActorProcess, partial(say, worker, session)),
+        partial(ActorProcess, HostLine(client, told, number)),
         partial(_found, client),
-        partial(_tell, client, told, number),
+        lambda what, call, outcome, code: put(
+            client, told, Told(number, what, call, outcome.data, code=code), outcome.large
+        ),
     )
     for work in (partial(_hear, dask, orders, host), partial(_look, worker, key, host)):
         threading.Thread(target=work, name="cellmesh-host", daemon=True).start()
@@ -152,6 +143,18 @@ def host_actor(session: str, number: int, placed_cpus: float, kept_cpus: float) 
     host.serve(dask.secede if gives_back else lambda: None)
     orders.put([])
     told.close()
+
+
+class HostLine(Line):
+    """The line of an actor's process, by its host."""
+
+    def __init__(self, client: Any, queue: Any, actor: int) -> None:
+        self._client, self._queue, self._actor = client, queue, actor
+
+    def say(self, message: bytes, large: Sequence[bytes]) -> bool:
+        """Tell the engine's process something."""
+        put(self._client, self._queue, Told(self._actor, SAID, data=message), large)
+        return True
 
 
 def orders_of(session: str, actor: int) -> str:
@@ -181,8 +184,7 @@ def _abandon(host: Host) -> None:
 
 def _look(worker: Any, key: Any, host: Host) -> None:
     while not host.wait(LOOK_S):
-        task = worker.state.tasks.get(key)
-        if task is None or task.state not in ("executing", "long-running") or worker.status.name.startswith("clos"):
+        if not is_wanted(worker, key):
             _abandon(host)
 
 
@@ -194,10 +196,3 @@ def _found(client: Any, futures: Sequence[Any]) -> Sequence[Any] | None:
     if any(value is None for value in values):
         return None
     return [memoryview(value).cast("B") for value in values]
-
-
-def _tell(client: Any, queue: Any, actor: int, what: str, number: int, outcome: Outcome, code: int) -> None:
-    values = client.scatter([bytes(one) for one in outcome.large], hash=False) if outcome.large else []
-    for value in values:
-        queue.put(value)  # Dask keeps it until it was taken from there, and who takes it keeps it then
-    queue.put(list(Told(actor, what, number, outcome.data, [value.key for value in values], code)))

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import threading
+import uuid
 from collections.abc import Sequence
-from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import pocket
 from .dask_terms import BegunTooOften
+from .news import Line
+
+AT, ENDED, LOST, CANCELLED, OVER, SAID = "at", "ended", "lost", "cancelled", "over", "said"
+
+
+class Told(NamedTuple):
+    """What comes by the session's queue. A host of an actor tells that it is there, in the worker that `data` names;
+    that a parcel has ended, lacks a blob, or was passed over; that all is over, `code` being the process's, in the
+    midst of parcel `number`, or of none, 0. Any pocket says something: `actor` 0: that of a parcel which is no actor's,
+    in its `run`. `keys`: Dask's, of what is large in it, whose futures come before."""
+
+    actor: int
+    what: str
+    number: int = 0
+    data: bytes | str = b""
+    keys: Sequence[str] = ()
+    code: int = 0
+    run: str = ""
 
 
 def library() -> Any:
@@ -18,25 +37,94 @@ def library() -> Any:
 
 class Kept:
     """What a parcel has made, with values that its worker keeps for as long as this. Whoever gathers it gets their
-    keys."""
+    keys. `said`: by which run of it, and how often, something went to the session's queue."""
 
-    def __init__(self, data: bytes, values: Sequence[Any]) -> None:
-        self._data, self._values = data, values
+    def __init__(self, data: bytes, values: Sequence[Any], said: tuple[str, int] = ("", 0)) -> None:
+        self._data, self._values, self._said = data, values, said
 
     def __reduce__(self) -> Any:
-        return tuple, ((self._data, [value.key for value in self._values]),)
+        return tuple, ((self._data, [value.key for value in self._values], *self._said),)
 
 
-def run_parcel(topic: str, claim: tuple[str, int] | None, data: bytes, *blobs: Any) -> bytes | Kept:
-    """A Dask task: runs a parcel. `topic`: of what it tells meanwhile; `claim`: as of `begin`."""
+class WorkerLine(Line):
+    """The line of a task of Dask's: by events; that of a generator by the session's queue, which is as safe as Dask is,
+    and by one of its own, of its run's name."""
+
+    def __init__(self, dask: Any, session: str, number: int) -> None:
+        self._dask, self._session, self._number = dask, session, number
+        self._worker = dask.get_worker()
+        self._client: Any = None
+        self._queue: Any = None
+        self.said: tuple[str, int] = "", 0
+
+    def say(self, message: bytes, large: Sequence[bytes]) -> bool:
+        """Tell the engine's process something."""
+        if self._queue is None:
+            self._worker.log_event(self._session, message)
+            return True
+        run, n = self.said
+        try:
+            put(self._client, self._queue, Told(0, SAID, self._number, message, run=run), large)
+        except OSError:  # the scheduler has gone, or this worker goes
+            pocket.hear(None)
+            return False
+        self.said = run, n + 1
+        if not is_wanted(self._worker, self._key):
+            pocket.hear(None)
+        return True
+
+    def listen(self) -> None:
+        """Hear what it says."""
+        self._client, self._key = self._dask.get_client(), self._worker.get_current_task()
+        self.said = f"{self._session}-{uuid.uuid4().hex}", 0
+        self._heard = self._dask.Queue(self.said[0], client=self._client)
+        self._queue = self._dask.Queue(self._session, client=self._client)
+        threading.Thread(target=self._hear, name="cellmesh-hear", daemon=True).start()
+
+    def end(self) -> None:
+        """Hear no more."""
+        try:
+            self._heard.put(b"")
+            self._queue.close()
+        except OSError:
+            pass  # this worker goes
+
+    def _hear(self) -> None:
+        try:
+            while message := self._heard.get():
+                pocket.hear(message)
+            self._heard.close()
+        except OSError:
+            pocket.hear(None)
+
+
+def put(client: Any, queue: Any, told: Told, large: Sequence[bytes | memoryview]) -> None:
+    """Tell something by the session's queue."""
+    values = client.scatter([bytes(one) for one in large], hash=False) if large else []
+    for value in values:
+        queue.put(value)  # Dask keeps it until it was taken from there, and who takes it keeps it then
+    queue.put(list(told._replace(keys=[value.key for value in values])))
+
+
+def is_wanted(worker: Any, key: Any) -> bool:
+    """Whether somebody waits for that task still, which runs. Dask tells it nothing of that."""
+    task = worker.state.tasks.get(key)
+    return (
+        task is not None and task.state in ("executing", "long-running") and not worker.status.name.startswith("clos")
+    )
+
+
+def run_parcel(session: str, number: int, claim: tuple[str, int] | None, data: bytes, *blobs: Any) -> bytes | Kept:
+    """A Dask task: runs a parcel. `session`: the name of what it tells meanwhile; `claim`: as of `begin`."""
     dask = library()
     if claim is not None:
         begin(dask, *claim)
-    tell = partial(say, dask.get_worker(), topic)
-    outcome = pocket.run(data, [memoryview(blob).cast("B") for blob in blobs], tell)
-    if not outcome.large:
+    line = WorkerLine(dask, session, number)
+    outcome = pocket.run(data, [memoryview(blob).cast("B") for blob in blobs], line)
+    if not outcome.large and not line.said[1]:
         return outcome.data
-    return Kept(outcome.data, dask.get_client().scatter([bytes(one) for one in outcome.large], hash=False))
+    large = [bytes(one) for one in outcome.large]
+    return Kept(outcome.data, dask.get_client().scatter(large, hash=False) if large else [], line.said)
 
 
 def keep(value: Any) -> Any:
@@ -56,12 +144,6 @@ def begin(dask: Any, name: str, most_runs: int) -> None:
 def marks(name: str, most_runs: int) -> list[str]:
     """The names of the events which say how often a parcel was begun."""
     return [f"{name}-{n}" for n in range(most_runs)]
-
-
-def say(worker: Any, topic: str, message: bytes) -> bool:
-    """Tell the engine's process something."""
-    worker.log_event(topic, message)
-    return True
 
 
 def look(dask_scheduler: Any) -> tuple[int, dict[str, tuple[str, int, dict[str, float], str]]]:

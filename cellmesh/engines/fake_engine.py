@@ -42,6 +42,7 @@ from .interface import (
     Said,
     TaskEngine,
 )
+from .news import Line
 
 Run = Callable[[bytes, Sequence[Any]], Outcome]
 
@@ -88,6 +89,8 @@ class FakeEngine(TaskEngine):
     ----------
     run : callable (data, blobs) -> Outcome
         What runs a parcel in a worker: `pocket.run`, or a test's.
+    hear : callable (message)
+        What a pocket of a worker is told.
     host : callable
         Makes what runs the parcels of an actor; by default they run as others do.
     nodes : sequence of EngineNode
@@ -103,7 +106,7 @@ class FakeEngine(TaskEngine):
         The virtual clock.
     """
 
-    can: Capabilities = Capabilities(actors=True, output=True)
+    can: Capabilities = Capabilities(actors=True, output=True, streams=True)
 
     def __init__(
         self,
@@ -113,7 +116,9 @@ class FakeEngine(TaskEngine):
         faults: Faults = Faults(),
         run_s: float = 0.001,
         host: MakeHost | None = None,
+        hear: Callable[[bytes], None] = lambda message: None,
     ) -> None:
+        self._hear = hear
         self._run, self._nodes, self._faults, self._run_s = run, list(nodes), faults, run_s
         self._random = random.Random(seed)
         self._tell: Callable[[Event], None] = lambda event: None
@@ -208,6 +213,20 @@ class FakeEngine(TaskEngine):
                 if force:
                     self._over(actor, "crashed", -signal.SIGKILL)
                 found.host.end(force)
+
+    def say(self, handle: Handle, message: bytes) -> None:
+        """Tell the pocket that runs a generator something."""
+        with self._changed:
+            job = self._running[handle][0] if isinstance(handle, int) and handle in self._running else None
+        if job is not None:
+            (self._hear if job.actor is None else job.actor.host.hear)(message)
+
+    def said(self, message: bytes, large: Sequence[bytes | memoryview]) -> None:
+        """A pocket says something."""
+        with self._changed:
+            kept = [next(self._numbers) for _ in large]
+            self._blobs.update(zip(kept, map(bytes, large), strict=True))
+        self._tell(Said(message, kept))
 
     def close(self) -> None:
         """End."""
@@ -414,6 +433,9 @@ class _Borrowed:
         """Run one."""
         return self._run(data, blobs)
 
+    def hear(self, message: bytes) -> None:
+        """Nobody is there that hears."""
+
     def end(self, force: bool) -> None:
         """It has ended."""
         self._ended(-signal.SIGKILL if force else 0)
@@ -433,9 +455,16 @@ class _Served(FakeEngine):
         """Do something that may take long, of an actor."""
         threading.Thread(target=what, name="fake-actor", daemon=True).start()
 
-    def hear(self, message: bytes) -> bool:
-        """A pocket says something."""
-        self._tell(Said(message))
+
+class _Line(Line):
+    """To that engine, which is in this process."""
+
+    def __init__(self, engine: FakeEngine) -> None:
+        self._engine = engine
+
+    def say(self, message: bytes, large: Sequence[bytes]) -> bool:
+        """Tell it something."""
+        self._engine.said(message, large)
         return True
 
 
@@ -445,7 +474,8 @@ def served() -> FakeEngine:
     from .actor_process import ActorProcess
 
     engine = _Served(
-        lambda data, blobs: pocket.run(data, blobs, engine.hear),
-        host=lambda ended: ActorProcess(engine.hear, ended),
+        lambda data, blobs: pocket.run(data, blobs, _Line(engine)),
+        host=lambda ended: ActorProcess(_Line(engine), ended),
+        hear=pocket.hear,
     )
     return engine

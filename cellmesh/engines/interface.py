@@ -159,9 +159,11 @@ class Lost:
 
 @dataclass(frozen=True)
 class Said:
-    """A pocket says something while its parcel runs; see `parcels.Progress`. May come after the parcel's end."""
+    """A pocket says something while its parcel runs; see `parcels.Progress`. May come after the parcel's end if its
+    `Line` does not say that it has come. `blobs`: of what was large in it."""
 
     message: bytes
+    blobs: Sequence[Blob] = ()
 
 
 @dataclass(frozen=True)
@@ -256,8 +258,8 @@ class Engine(Protocol):
         """Give them back."""
         ...
 
-    def say(self, worker: str, message: bytes) -> None:
-        """Tell a pocket whose parcel runs something: credit of a stream, an interrupt, to dump its stack."""
+    def say(self, handle: Handle, message: bytes) -> None:
+        """Tell the pocket that runs a generator something, see `pocket.hear`. May be lost."""
         ...
 
     def close(self) -> None:
@@ -270,6 +272,10 @@ class ActorRunner(Protocol):
 
     def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome | None:
         """Run one; None: it has ended."""
+        ...
+
+    def hear(self, message: bytes) -> None:
+        """Tell the pocket there something while it runs one, see `Engine.say`."""
         ...
 
     def end(self, force: bool) -> None:
@@ -305,5 +311,5 @@ class TaskEngine:
     def unreserve(self, group: Group) -> None:
         """It reserves nothing."""
 
-    def say(self, worker: str, message: bytes) -> None:
+    def say(self, handle: Handle, message: bytes) -> None:
         """Its pockets hear nothing while they run."""

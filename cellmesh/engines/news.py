@@ -1,23 +1,39 @@
-"""What a pocket's task has to tell before it has ended: that it runs, and what it prints."""
+"""What a pocket's task has to tell before it has ended: that it runs, what it prints, and what it yields."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
+from contextlib import nullcontext
 
-from ..scheduler.cluster.messages import Begun, Output, Run
-from .parcels import Progress, encode
+from ..scheduler.cluster.messages import Begun, Run
+from .parcels import Piece, Progress, Yielded, encode, with_places
 
 SAY_S = 0.2  # a task that runs for longer tells what it has to before its end
+BEAT_S = 2.0  # how often a generator says how far it knows of its reader, which mends what was lost on the way
 
-Say = Callable[[bytes], bool]
-"""Tells the engine's process something; whether it has it, else it is told again."""
+
+class Line:
+    """What a pocket has to the engine's process while it runs a parcel."""
+
+    def say(self, message: bytes, large: Sequence[bytes]) -> bool:
+        """Tell it something, in any thread. Whether it has that, and will before it hears that the parcel has ended;
+        else it is told again. `large`: bytes that may stay with the engine."""
+        raise NotImplementedError
+
+    def listen(self) -> None:
+        """A generator begins: until `end`, what the engine is to `say` to it goes to `pocket.hear`; and None if there
+        is nobody any more."""
+
+    def end(self) -> None:
+        """It has ended."""
 
 
 class News:
-    """Once a task has run for `SAY_S` a thread tells of it; what has not been told at its end comes with its outcome.
+    """Once a task has run for `SAY_S` a thread tells of it; what it yields it tells at once. What has not been told at
+    its end comes with its outcome.
 
     So a quick task costs nothing here, and what a task prints is always there before its result.
     """
@@ -25,59 +41,79 @@ class News:
     def __init__(self) -> None:
         self._task = -1  # none runs
         self._run = self._at = 0
-        self._news: list[Begun | Output] = []
+        self._taken = -1
+        self._news: list[tuple[Piece, Sequence[bytes]]] = []
         self._is_told = False
-        self._since = 0.0
-        self._say: Say | None = None
+        self._since = self._said_at = 0.0
+        self._line: Line | None = None
         self._lock = threading.Lock()
-        self._busy = threading.Event()
+        self._says = threading.Lock()  # held while something is said
+        self._busy, self._hurry = threading.Event(), threading.Event()
         self._has_thread = False
 
-    def begin(self, task: int, say: Say | None) -> None:
-        """That task runs. `say`: None: its end alone is told."""
+    def begin(self, task: int, line: Line | None, is_generator: bool) -> None:
+        """That task runs. `line`: None: its end alone is told."""
         with self._lock:
             self._run, self._at, self._news = time.time_ns(), 0, []
-            self._task, self._is_told, self._since, self._say = task, False, time.monotonic(), say
-        if say is not None:
+            self._since = self._said_at = time.monotonic()
+            self._task, self._is_told, self._line, self._taken = task, False, line, 0 if is_generator else -1
+        if line is not None:
             self._busy.set()
             if not self._has_thread:
                 self._has_thread = True
                 threading.Thread(target=self._tell, name="cellmesh-news", daemon=True).start()
 
-    def add(self, output: Output) -> None:
-        """It has printed something."""
+    def add(self, piece: Piece, large: Sequence[bytes] = ()) -> None:
+        """It has printed or yielded something."""
         with self._lock:
             if self._task >= 0:
-                self._news.append(output)
+                self._news.append((piece, large))
+        if isinstance(piece, Yielded):
+            self._hurry.set()
 
-    def end(self) -> tuple[int, int, list[Begun | Output]]:
-        """It has ended: which run it was, and what nobody has been told, behind how much."""
+    def note_taken(self, n: int) -> None:
+        """So many of its items are known to have been taken."""
         with self._lock:
+            self._taken = max(self._taken, n)
+
+    def end(self, large: list[bytes]) -> tuple[int, int, list[Piece]]:
+        """It has ended: which run it was, and what nobody was told, behind how much. `large`: see `with_places`."""
+        with self._says if self._taken >= 0 else nullcontext(), self._lock:  # items are not to go there twice
             self._task = -1
-            return self._run, self._at, self._news
+            return self._run, self._at, with_places(self._news, large)
 
     def _tell(self) -> None:
         while True:
             self._busy.wait()
-            time.sleep(SAY_S)
-            with self._lock:
-                progress, say = self._progress(), self._say
-            if progress is None or say is None or not say(encode(progress)):
-                continue
-            with self._lock:
-                if self._run == progress.run and self._task >= 0:
-                    self._at += len(progress.news)
-                    self._news = self._news[len(progress.news) :]
+            self._hurry.wait(SAY_S)
+            self._hurry.clear()
+            with self._says:
+                self._say()
 
-    def _progress(self) -> Progress | None:
+    def _say(self) -> None:
+        large: list[bytes] = []
+        with self._lock:
+            progress, line = self._progress(large), self._line
+        if progress is None or line is None or not line.say(encode(progress), large):
+            return
+        with self._lock:
+            if self._run == progress.run and self._task >= 0:
+                self._said_at = time.monotonic()
+                self._at += len(progress.news)
+                self._news = self._news[len(progress.news) :]
+
+    def _progress(self, large: list[bytes]) -> Progress | None:
         """What there is to be told now."""
         if self._task < 0:
             self._busy.clear()
             return None
-        ran_s = time.monotonic() - self._since
-        if ran_s < SAY_S:
+        now = time.monotonic()
+        if now - self._since < SAY_S and not any(isinstance(piece, Yielded) for piece, _ in self._news):
             return None
         if not self._is_told:
             self._is_told = True
-            self._news.insert(0, Begun([Run(self._task, os.getpid(), int(ran_s * 1e6))]))
-        return Progress(self._task, self._run, self._at, list(self._news)) if self._news else None
+            run = Run(self._task, os.getpid(), int((now - self._since) * 1e6))
+            self._news.insert(0, (Begun([run]), ()))
+        if not self._news and (self._taken < 0 or now - self._said_at < BEAT_S):
+            return None
+        return Progress(self._task, self._run, self._at, with_places(self._news, large), self._taken)

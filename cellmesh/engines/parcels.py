@@ -6,14 +6,16 @@ generations from `OWN` on. So a pocket that has run a task knows the function of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct, msgpack
+from msgspec.structs import replace
 
-from ..scheduler.cluster.messages import Begun, Generation, Output, Slot, Task, Value
+from ..scheduler.cluster.messages import Begun, Generation, Message, Number, Output, Slot, Taken, Task, Value
 
 OWN = 1 << 31  # generations of objects that the engine has: a slot at home is not used so often
+CLOSED = 1 << 62  # in the place of how many items were taken: it is not read on
 Key = tuple[int, int]
 
 
@@ -35,11 +37,24 @@ class Work(Struct, frozen=True, array_like=True):
     objects: list[Given]
 
 
+class Yielded(Message, frozen=True, tag="yielded"):
+    """What a generator has yielded, from item `at` on. `made`, `gone`: as of `Done`."""
+
+    at: Number
+    values: list[Given]
+    made: list[Given]
+    gone: list[Key]
+
+
+Piece = Begun | Output | Yielded
+"""Of the news of a task that runs."""
+
+
 class Done(Struct, frozen=True, array_like=True):
     """A task has ended. `values`: its results; `made`: what they refer to and the pocket has made, by slot and
     generation there, inner ones first. Its process, and how long it ran there in microseconds. `news`: what
-    it has printed, as far as no `Progress` has said so; `at`: how many came before, of this `run`. `actor`: what the
-    pocket calls the one that it has constructed; `saved`: which of `made` its actor has saved last;
+    it has printed and yielded, as far as no `Progress` has said so; `at`: how many came before, of this `run`.
+    `actor`: what the pocket calls the one that it has constructed; `saved`: which of `made` its actor has saved last;
     `kept`: what that was given and refers to beyond this call;
     `gone`: of what it has made, what it does not refer to any more: all others it may name again."""
 
@@ -50,7 +65,7 @@ class Done(Struct, frozen=True, array_like=True):
     ran: int
     run: int = 0
     at: int = 0
-    news: list[Begun | Output] = []
+    news: list[Piece] = []
     actor: Key | None = None
     saved: Key | None = None
     kept: list[Key] = []
@@ -59,15 +74,40 @@ class Done(Struct, frozen=True, array_like=True):
 
 class Progress(Struct, frozen=True, array_like=True):
     """News of a task that runs. `number`: the task's; `run`: another one each time that it is begun; `at`: how many of
-    its news came before; what has been said may be said again."""
+    its news came before; what has been said may be said again. `taken`: of a generator, how many items its reader has
+    taken, or `CLOSED`, as far as its pocket knows; -1: it is none."""
 
     number: int
     run: int
     at: int
-    news: list[Begun | Output]
+    news: list[Piece]
+    taken: int = -1
+
+
+def with_places(news: Sequence[tuple[Piece, Sequence[bytes]]], large: list[bytes]) -> list[Piece]:
+    """News with the large values of each: those go to the end of `large`, and their places are those there."""
+    placed: list[Piece] = []
+    for piece, values in news:
+        if isinstance(piece, Yielded) and values:
+            piece = replace(piece, values=_moved(piece.values, len(large)), made=_moved(piece.made, len(large)))
+            large += values
+        placed.append(piece)
+    return placed
+
+
+def places_of(piece: Piece) -> list[int]:
+    """The places of the large values of a piece of news."""
+    return (
+        [given.blob for given in (*piece.values, *piece.made) if given.blob >= 0] if isinstance(piece, Yielded) else []
+    )
+
+
+def _moved(objects: Sequence[Given], by: int) -> list[Given]:
+    return [replace(given, blob=given.blob + by) if given.blob >= 0 else given for given in objects]
 
 
 encode: Callable[[Any], bytes] = msgpack.Encoder().encode
 decode_work: Callable[[Any], Work] = msgpack.Decoder(Work).decode
 decode_done: Callable[[Any], Done] = msgpack.Decoder(Done).decode
 decode_progress: Callable[[Any], Progress] = msgpack.Decoder(Progress).decode
+decode_taken: Callable[[Any], Taken] = msgpack.Decoder(Taken).decode

@@ -13,7 +13,7 @@ go to the engine in the order in which they came: one that waits holds back thos
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -50,7 +50,21 @@ from ..scheduler.cluster.messages import (
 from .actors import Actors, Living, exit_code_of
 from .interface import ActorEnded, Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel, Said
 from .kept import KeptValues
-from .parcels import OWN, Done, Given, Key, Work, decode_done, decode_progress, encode
+from .parcels import (
+    CLOSED,
+    OWN,
+    Done,
+    Given,
+    Key,
+    Piece,
+    Progress,
+    Work,
+    Yielded,
+    decode_done,
+    decode_progress,
+    encode,
+    places_of,
+)
 
 KEEP_FUNCTION_S = 60.0
 KEEP_BLOB_S, MOST_SPARE_BYTES = 5.0, 256 << 20  # of values that no task here needs any more
@@ -118,6 +132,9 @@ class Call(Struct):
     blobs: list[Blob] = field(default_factory=list)
     run: int = 0  # of which there are news
     n_news: int = 0  # that home was told
+    past_runs: set[int] = set()  # that have died
+    names: dict[Key, Key] = {}  # what its pocket calls what it has yielded, and refers to
+    taken: int = 0  # of its items by its reader, or `CLOSED`
     uses: messages.Shares = {}  # of what the engine has, since it is known to have begun
 
 
@@ -209,8 +226,11 @@ class EnginePeer:
                 raise Fault(f"the session ends what is between the two: {reason}")
             case messages.Find(number):
                 self._send(messages.Found(number), None)
+            case messages.Taken(number, n, closed):
+                if (call := self._calls.get(number)) is not None:
+                    self._take_items(call, CLOSED if closed else n)
             case _:
-                pass  # of streams and groups, of which there are none
+                pass  # of groups, of which there are none
         self._proceed()
         if self._wants:
             wants, self._wants = self._wants, []
@@ -475,10 +495,23 @@ class EnginePeer:
         call.is_cancelled = True
         if call.handle is None:
             self._fail(call, "cancelled")
-        elif call.task.creates is not None:
+            return
+        if call.task.stream >= 0:  # which ends a generator where a task that runs cannot be stopped
+            self._take_items(call, CLOSED)
+        if call.task.creates is not None:
             self._engine.kill(call.handle, True)
         else:
             self._engine.cancel(call.handle, False)
+
+    def _take_items(self, call: Call, n: int) -> None:
+        """Its reader has taken so many."""
+        call.taken = max(call.taken, n)
+        self._tell_taken(call)
+
+    def _tell_taken(self, call: Call) -> None:
+        if call.handle is not None:
+            n, closed = (0, True) if call.taken == CLOSED else (call.taken, False)
+            self._engine.say(call.handle, encode(messages.Taken(call.task.number, n, closed)))
 
     def _give_back(self, numbers: Iterable[int]) -> None:
         """What the engine has been given stays there: it may have begun."""
@@ -504,9 +537,11 @@ class EnginePeer:
         number, living = call.task.number, self._called(call.task)
         del self._calls[number]
         self._uses(call.uses, {})
-        self._drop(call.needs)
+        self._drop([*call.needs, *call.names.values()])
         if living is not None:
             living.given.pop(number, None)
+            for _, blobs in living.said.pop(number, []):
+                self._engine.release(blobs)
             if number in living.line:
                 living.line.remove(number)
             self._advance(living)
@@ -572,11 +607,11 @@ class EnginePeer:
         before, living.kept = living.kept, kept
         self._drop(before - kept)
 
-    def _note_made(self, living: Living, made: dict[Key, Key], gone: list[Key]) -> None:
+    def _note_made(self, who: Living | Call, made: dict[Key, Key], gone: list[Key]) -> None:
         """It may name again what it has made, but not what is gone."""
         self._hold(made.values())
-        living.names.update(made)
-        self._drop([living.names.pop(key) for key in gone])
+        who.names.update(made)
+        self._drop([who.names.pop(key) for key in gone])
 
     def _kill(self, kill: messages.Kill) -> None:
         if kill.actor is not None:
@@ -619,10 +654,8 @@ class EnginePeer:
                 self._failed(call, event)
                 if living is not None:
                     self._end_in_order(living)
-            case Said(message):
-                progress = decode_progress(message)
-                if (call := self._calls.get(progress.number)) is not None:
-                    self._tell_news(call, progress.run, progress.at, progress.news)
+            case Said(message, blobs):
+                self._said(decode_progress(message), blobs)
             case ActorEnded():
                 self._actor_ended(event)
             case Came(blob, data):
@@ -634,42 +667,84 @@ class EnginePeer:
 
     def _end_in_order(self, living: Living) -> None:
         """What a call has told of what its actor has is true once the calls before it have told theirs."""
-        while living.given and (number := next(iter(living.given))) in living.came:
+        while living.given:
+            number = next(iter(living.given))
+            for progress, blobs in living.said.pop(number, []):
+                self._progressed(self._calls[number], progress, blobs)
+            if number not in living.came:
+                break
             data, blobs = living.came.pop(number)
             self._ended(self._calls[number], decode_done(data), blobs)
 
-    def _tell_news(self, call: Call, run: int, at: int, news: list[messages.Begun | messages.Output]) -> None:
+    def _said(self, progress: Progress, blobs: Sequence[Blob]) -> None:
+        call = self._calls.get(progress.number)
+        if call is None or progress.run in call.past_runs:
+            self._engine.release(blobs)
+        elif (living := self._called(call.task)) is not None and next(iter(living.given), None) != progress.number:
+            living.said.setdefault(progress.number, []).append((progress, blobs))
+        else:
+            self._progressed(call, progress, blobs)
+
+    def _progressed(self, call: Call, progress: Progress, blobs: Sequence[Blob]) -> None:
+        self._tell_news(call, progress.run, progress.at, progress.news, blobs)
+        if 0 <= progress.taken < call.taken:  # it was lost, or said to a run before
+            self._tell_taken(call)
+
+    def _tell_news(self, call: Call, run: int, at: int, news: list[Piece], blobs: Sequence[Blob]) -> None:
         if run != call.run:
+            call.past_runs.add(call.run)
             call.run, call.n_news = run, 0
-        for message in news[max(0, call.n_news - at) :]:
-            self._send(message, None)
-            if isinstance(message, messages.Begun) and call.handle is not None:
-                call.uses = self._uses(call.uses, call.task.demand)
+            self._drop(call.names.values())
+            call.names.clear()
+        for n, piece in enumerate(news, at):
+            if n < call.n_news:
+                self._engine.release([blobs[place] for place in places_of(piece)])
+            elif isinstance(piece, Yielded):
+                self._tell_items(call, piece, blobs)
+            else:
+                self._send(piece, None)
+                if isinstance(piece, messages.Begun) and call.handle is not None:
+                    call.uses = self._uses(call.uses, call.task.demand)
         call.n_news = max(call.n_news, at + len(news))
 
+    def _tell_items(self, call: Call, piece: Yielded, blobs: Sequence[Blob]) -> None:
+        known = self._names(call)
+        made = self._make_all(piece.made, blobs, known)
+        values = [self._value_of(given, blobs, known) for given in piece.values]
+        self._send(messages.Items(call.task.number, piece.at, values), None)
+        self._note_made(self._called(call.task) or call, made, piece.gone)
+
+    def _names(self, call: Call) -> dict[Key, Key]:
+        """What a pocket calls what it has made before."""
+        living = self._called(call.task)
+        return call.names.copy() if living is None else {**living.names, living.name: living.key}
+
+    def _make_all(self, objects: Sequence[Given], blobs: Sequence[Blob], known: dict[Key, Key]) -> dict[Key, Key]:
+        """What a pocket has made; goes to what is `known`."""
+        made: dict[Key, Key] = {}
+        for given in objects:
+            own = self._make(given, blobs, known)
+            known[given.slot, given.generation] = made[given.slot, given.generation] = own.key
+        return made
+
+    def _value_of(self, given: Given, blobs: Sequence[Blob], known: dict[Key, Key]) -> Value:
+        """A value that a task has returned or yielded, for home."""
+        if given.blob < 0:
+            return replace(given.value, refs=[self._tell(self._named(ref, known)) for ref in given.value.refs])
+        own = self._make(given, blobs, known)
+        value = replace(self._told_value(own), there=Ref(*own.key))
+        own.n_told += 1
+        return value
+
     def _ended(self, call: Call, done: Done, blobs: list[Blob]) -> None:
-        self._tell_news(call, done.run, done.at, done.news)
-        if done.failed and call.is_cancelled:  # by the interrupt
-            self._engine.release(blobs)
+        self._tell_news(call, done.run, done.at, done.news, blobs)
+        if call.is_cancelled and (done.failed or call.task.stream >= 0):  # by the interrupt, or as it was not read on
+            self._engine.release([blobs[given.blob] for given in (*done.values, *done.made) if given.blob >= 0])
             self._fail(call, "cancelled")
             return
-        new: dict[Key, Key] = {}
-        if (living := self._called(call.task)) is not None:
-            new = {**living.names, living.name: living.key}
-        made: dict[Key, Key] = {}
-        for given in done.made:
-            own = self._make(given, blobs, new)
-            new[given.slot, given.generation] = made[given.slot, given.generation] = own.key
-        values: list[Value] = []
-        for given in done.values:
-            if given.blob < 0:
-                values.append(
-                    replace(given.value, refs=[self._tell(self._named(ref, new)) for ref in given.value.refs])
-                )
-            else:
-                own = self._make(given, blobs, new)
-                values.append(replace(self._told_value(own), there=Ref(*own.key)))
-                own.n_told += 1
+        living, new = self._called(call.task), self._names(call)
+        made = self._make_all(done.made, blobs, new)
+        values = [self._value_of(given, blobs, new) for given in done.values]
         saved = None
         if done.saved is not None:
             self._secure(new[done.saved])
@@ -686,7 +761,7 @@ class EnginePeer:
         if constructed is not None and living is not None:
             self._advance(living)
 
-    def _make(self, given: Given, blobs: list[Blob], new: dict[Key, Key]) -> Own:
+    def _make(self, given: Given, blobs: Sequence[Blob], new: dict[Key, Key]) -> Own:
         refs = [Ref(*self._named(ref, new)) for ref in given.value.refs]
         return self._new(replace(given.value, refs=refs), blobs[given.blob] if given.blob >= 0 else None)
 

@@ -37,6 +37,7 @@ from ..objstore._core import (
 )
 from ..scheduler.cluster.messages import (
     Checkpoint,
+    Items,
     Message,
     Output,
     Ref,
@@ -45,6 +46,7 @@ from ..scheduler.cluster.messages import (
     Results,
     Returned,
     Sealed,
+    Taken,
     Tasks,
     Told,
     Value,
@@ -61,8 +63,8 @@ from ..session.current import process
 from ..session.session import Config, Session, WorkerNode, sizes_of
 from .interface import Outcome
 from .kept import KeptValues
-from .news import News, Say
-from .parcels import Done, Given, Key, Work, decode_work, encode
+from .news import Line, News
+from .parcels import CLOSED, Done, Given, Key, Work, Yielded, decode_taken, decode_work, encode
 
 STORE_BYTES, MOST_OBJECTS, MOST_TASKS = 1 << 30, 1 << 20, 1 << 16
 KEEP_SHARE = 4  # the fourth part of that is set aside for values of tasks that have ended
@@ -92,9 +94,27 @@ class PocketHooks(Hooks):
 
     client: Client
 
+    def __init__(self, tell_items: Callable[[], bool]) -> None:
+        super().__init__()
+        self._tell_items = tell_items
+        self._depth = 0  # of tasks that run while others wait for them
+
     def run_meanwhile(self) -> bool:
         """A task is about to sleep until others have ended: run one of those. Whether there was one."""
-        return self.client.run_one(0.0)
+        self._depth += 1
+        try:
+            return self.client.run_one(0.0)
+        finally:
+            self._depth -= 1
+
+    def has_yielded(self) -> bool:
+        """A generator has yielded: what it has begun runs now, as its items may refer to that. Whether it is to wait
+        for its reader, which one that is read in this thread cannot."""
+        if self._depth:
+            return False
+        while self.run_meanwhile():
+            pass
+        return self._tell_items()
 
 
 class Pocket:
@@ -111,17 +131,20 @@ class Pocket:
     ----------
     n_copied : int
         Large values of others that were copied into it.
+    is_torn : bool
+        Something has interrupted it, and what is in there may be anything.
     """
 
     def __init__(self, session: str, namespace: str, store_bytes: int) -> None:
         self.session_id = session
         self.kept: KeptValues = KeptValues(store_bytes // KEEP_SHARE)
         self.n_copied: int = 0
+        self.is_torn: bool = False
         segment = create_segment(store_bytes + store_bytes // KEEP_SHARE, MOST_OBJECTS, MOST_TASKS)
         try:
             agent = self._agent = Client(segment, ROLE_REMOTE_NODE, None)
             agent.set_total({"CPU": float(len(os.sched_getaffinity(0)))})
-            hooks = self._hooks = PocketHooks()
+            hooks = self._hooks = PocketHooks(self._tell_items)
             self._worker = hooks.client = Client(segment, ROLE_WORKER, hooks)
         finally:
             os.close(segment)
@@ -143,6 +166,9 @@ class Pocket:
         self._names: Counter[Key] = Counter()  # of what it has made and refers to, and home knows -> how often told of
         self._origin = 0  # of the task that runs: its cell's number at home
         self._news = News()
+        self._lock = threading.Lock()  # of the peer, while a generator runs
+        self._generator = -1  # the number of that
+        self._items: list[Items] = []  # of it, that are to be told
         link: Any = _Link(self._show)
         self.output: worker_output.Output = worker_output.Output(self._worker, link, held_text.create())
         self._streams = self.output.streams()
@@ -152,27 +178,43 @@ class Pocket:
         process.session = Session(WorkerNode(self.output, session, ""), self._worker, config, is_worker=True)
         process.session.has_actors = False
 
-    def run(self, work: Work, blobs: Sequence[Any], say: Say | None) -> Outcome:
+    def run(self, work: Work, blobs: Sequence[Any], line: Line | None) -> Outcome:
         """Run the task of a parcel in this thread. What it raises is part of the outcome."""
         self._origin = work.task.origin
-        self._news.begin(work.task.number, say)
+        is_generator = work.task.stream >= 0
+        self._news.begin(work.task.number, line, is_generator)
         try:
             with self._takes_streams():
                 self._take_in(work, blobs)
                 if work.task.creates is not None:
                     self._construct()
+                if is_generator and line is not None:
+                    self._generator = work.task.number
+                    line.listen()
                 while self._result is None:
                     self._worker.run_one(None)
-                    self._peer.look()
+                    with self._lock:
+                        self._peer.look()
+                        if self._result is not None:
+                            self._generator = -1
+                self._export_items()
                 return self._outcome(self._result)
         except _Full:
             failed = Given(0, 0, Value(OBJECT_FAILED, code=FAILURE_STORE_FULL))
             kept = [] if self._actor is None else self._kept()
             return Outcome(encode(Done(True, [failed] * work.task.n_returns, [], os.getpid(), 0, kept=kept)))
         finally:
-            self._news.end()
+            self._news.end([])
+            if is_generator and line is not None:
+                with self._lock:
+                    self._generator = -1
+                line.end()
+            self._items.clear()
             self._result = self._saved = None
             self._sealed.clear()
+            if self._actor is None:
+                self._release(self._names)
+                self._names.clear()
             if self._actor is None and work.task.creates is None:  # what an actor is given it keeps itself
                 self._keep(work)
             self._peer.sweep(time.monotonic())
@@ -260,12 +302,53 @@ class Pocket:
                 self._sealed.update({(ref.slot, ref.generation): ref.value for ref in refs if ref.value is not None})
             case Output():
                 self._news.add(message)
+            case Items():
+                self._items.append(message)
             case Checkpoint(_, state):
                 self._saved = state
             case Returned():
                 raise _Full
             case _:
                 pass  # what it has released it may be given again, and how far a task is the engine says
+
+    # ---- what it yields
+    def hear(self, message: bytes | None) -> None:
+        """What its reader has taken of the generator that runs, in any thread; None: nobody reads it."""
+        with self._lock:
+            if self._generator < 0:
+                return
+            taken = Taken(self._generator, 0, closed=True) if message is None else decode_taken(message)
+            if taken.number == self._generator:
+                self._news.note_taken(CLOSED if taken.closed else taken.n)
+                self._peer.receive(taken)
+
+    def _tell_items(self) -> bool:
+        """The task that runs has yielded; whether it is one whose reader is elsewhere."""
+        if self._generator < 0:
+            return False
+        try:
+            with self._lock:
+                self._peer.look()
+            self._export_items()
+        except BaseException:
+            self.is_torn = True
+            raise
+        return True
+
+    def _export_items(self) -> None:
+        items, self._items = self._items, []
+        for message in items:
+            large: list[bytes] = []
+            told: Counter[Key] = Counter()
+            made: dict[Key, Given] = {}
+            with self._lock:
+                values = [
+                    self._given((0, at), value, large, told, made)
+                    for at, value in enumerate(message.values, message.at)
+                ]
+                self.output.flush()
+                gone = self._let_go(told, made, True)
+            self._news.add(Yielded(message.at, values, list(made.values()), gone), large)
 
     # ---- out
     def _outcome(self, result: Result) -> Outcome:
@@ -279,14 +362,15 @@ class Pocket:
         if saved is not None:
             self._export(saved, large, told, made)
         self.output.flush()
-        gone = self._let_go(told, made)
+        gone = self._let_go(told, made, self._actor is not None)
+        news = self._news.end(large)
         done = Done(
             bool(result.status),
             values,
             list(made.values()),
             result.pid,
             result.ran,
-            *self._news.end(),
+            *news,
             actor=None if result.actor is None else self._actor,
             saved=None if saved is None else (saved.slot, saved.generation),
             kept=[] if self._actor is None else self._kept(),
@@ -294,13 +378,12 @@ class Pocket:
         )
         return Outcome(encode(done), large)
 
-    def _let_go(self, told: Counter[Key], made: dict[Key, Given]) -> list[Key]:
-        """Release what home was told of in this call, but not what the actor refers to still, by whose name it is told
-        of it again; which of those names have no meaning any more."""
-        is_actor = self._actor is not None
-        stays = {key: n for key, n in told.items() if is_actor and (key in made or key in self._names)}
+    def _let_go(self, told: Counter[Key], made: dict[Key, Given], stays_here: bool) -> list[Key]:
+        """Release what home was told of in this call, but not what an actor or a generator refers to still, by whose
+        name it is told of it again; which of those names have no meaning any more."""
+        stays = {key: n for key, n in told.items() if stays_here and (key in made or key in self._names)}
         self._release({key: n for key, n in told.items() if key not in stays})
-        if not is_actor:
+        if not stays_here:
             return []
         self._names.update(stays)
         gone: list[Key] = []
@@ -355,17 +438,26 @@ _keeps = threading.Event()  # a pocket has values of tasks that have ended
 _has_sweeper = False
 
 
-def run(data: bytes | memoryview, blobs: Sequence[Any], say: Say | None = None) -> Outcome:
+def run(data: bytes | memoryview, blobs: Sequence[Any], line: Line | None = None) -> Outcome:
     """Run a parcel in this process's pocket, which the first one makes. This is what engines call in their workers.
-    `say`: tells of tasks that run."""
+    `line`: tells of tasks that run."""
     work = decode_work(data)
     with _lock:
         pocket = _pocket_for(work)
         try:
-            return pocket.run(work, blobs, say)
+            outcome = pocket.run(work, blobs, line)
+            if pocket.is_torn:
+                _close()
+            return outcome
         except BaseException:  # whatever has interrupted it: what is in there may be anything
             _close()
             raise
+
+
+def hear(message: bytes | None) -> None:
+    """What an engine is to `say` to the pocket of this process; None: nobody is there any more."""
+    if (pocket := _pocket) is not None:
+        pocket.hear(message)
 
 
 def _pocket_for(work: Work) -> Pocket:

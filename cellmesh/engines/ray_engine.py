@@ -47,6 +47,7 @@ from .interface import (
     Said,
     TaskEngine,
 )
+from .news import Line
 from .peer import ANY_NUMBER
 
 PREFIX = "ray:"
@@ -54,38 +55,60 @@ NODES_S = 2.0  # how often to look which machines there are
 FIRST_WORKER_S = 120.0  # for the first worker to begin
 PROBE_S = 5.0  # for a connection to an address
 AUTO = '"ray:auto" is the cluster of this machine, as `ray start` begins it'
+AGAIN_S = 0.2  # for an office to be there again
+MOST_ASK = 10_000  # of an office at a time, among them each generator that runs
 OFFICE = "cellmesh-office"  # the name of an actor, in the namespace of this process's job
 OURS = ("Python", "cellmesh", "cloudpickle")  # what has to be of one version here and there
 
 
 # ---------------------------------------------------------------- in Ray's workers
 class Office:
-    """An actor: takes what is said in pockets until it is fetched."""
+    """An actor: takes what is said in pockets until it is fetched, and what is said to them until they hear it."""
 
     def __init__(self) -> None:
         import asyncio
 
-        self._said: list[tuple[bytes, asyncio.Event]] = []
+        self._said: list[tuple[bytes, list[Any], asyncio.Event]] = []
+        self._taken: list[asyncio.Event] = []  # of what was fetched last
         self._comes = asyncio.Event()
+        self._told: dict[int, bytes] = {}  # by parcel: the last message
+        self._hears: dict[int, asyncio.Event] = {}
         self._left: set[str] = set()
 
-    async def say(self, message: bytes) -> None:
-        """Returns when it was fetched."""
+    async def say(self, message: bytes, large: list[Any]) -> None:
+        """Returns when it has come where it was fetched. `large`: refs."""
         import asyncio
 
-        is_taken = asyncio.Event()
-        self._said.append((message, is_taken))
+        has_come = asyncio.Event()
+        self._said.append((message, large, has_come))
         self._comes.set()
-        await is_taken.wait()
+        await has_come.wait()
 
-    async def take(self) -> list[bytes]:
-        """What was said; waits until there is something."""
+    async def take(self) -> list[tuple[bytes, list[Any]]]:
+        """What was said; waits until there is something. What was fetched before has come."""
+        for has_come in self._taken:
+            has_come.set()
         await self._comes.wait()
         self._comes.clear()
         said, self._said = self._said, []
-        for _, is_taken in said:
-            is_taken.set()
-        return [message for message, _ in said]
+        self._taken = [has_come for _, _, has_come in said]
+        return [(message, large) for message, large, _ in said]
+
+    async def tell(self, parcel: int, message: bytes) -> None:
+        """Keep that for the pocket that runs a parcel, in the place of what there is."""
+        self._told[parcel] = message
+        if parcel in self._hears:
+            self._hears[parcel].set()
+
+    async def hear(self, parcel: int) -> bytes:
+        """What was told; waits until there is something."""
+        import asyncio
+
+        if parcel not in self._told:
+            self._hears[parcel] = asyncio.Event()
+            await self._hears[parcel].wait()
+            self._hears.pop(parcel, None)
+        return self._told.pop(parcel, b"")
 
     async def note_left(self, actor: str) -> None:
         """An actor ends itself, and has done what it was there for."""
@@ -107,10 +130,10 @@ class ActorHost:
         self._name = name
         atexit.unregister(ray.shutdown)  # among what runs when an actor ends itself, which it is yet to tell
 
-    def run(self, n_results: int, data: bytes, *blobs: Any) -> Any:
+    def run(self, number: int, n_results: int, data: bytes, *blobs: Any) -> Any:
         """See `run_parcel`."""
         process_exit.before_exit = self._note_exit
-        return run_parcel(n_results, data, *blobs)
+        return run_parcel(number, n_results, data, *blobs)
 
     def watch(self) -> None:
         """Never returns: it fails when the process has ended. In a concurrency group of its own."""
@@ -127,10 +150,10 @@ class ActorHost:
             ray.get(ray.get_actor(OFFICE).note_left.remote(self._name))
 
 
-def run_parcel(n_results: int, data: bytes, *blobs: Any) -> Any:
+def run_parcel(number: int, n_results: int, data: bytes, *blobs: Any) -> Any:
     """A Ray task: runs a parcel, and returns its outcome's data, with refs of what is large beyond `n_results`, and
     that many that may be."""
-    outcome = pocket.run(data, [memoryview(blob).cast("B") for blob in blobs], _say)
+    outcome = pocket.run(data, [memoryview(blob).cast("B") for blob in blobs], OfficeLine(number))
     large = [PickleBuffer(one) for one in outcome.large]
     first: Any = outcome.data
     if len(large) > n_results:
@@ -145,18 +168,47 @@ def run_parcel(n_results: int, data: bytes, *blobs: Any) -> Any:
 _office: Any = None
 
 
-def _say(message: bytes) -> bool:
-    global _office
-    import ray
+class OfficeLine(Line):
+    """The line by the office. `number`: the parcel's."""
 
-    try:
-        if _office is None:
-            _office = ray.get_actor(OFFICE)
-        ray.get(_office.say.remote(message))
-    except (ValueError, ray.exceptions.RayError):  # it is not there yet, or not any more
-        _office = None
-        return False
-    return True
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._is_over = threading.Event()
+
+    def say(self, message: bytes, large: Sequence[bytes]) -> bool:
+        """Tell the engine's process something."""
+        import ray
+
+        return self._ask("say", message, [ray.put(PickleBuffer(one)) for one in large]) is not False
+
+    def listen(self) -> None:
+        """Hear what it says."""
+        threading.Thread(target=self._hear, name="cellmesh-hear", daemon=True).start()
+
+    def end(self) -> None:
+        """Hear no more."""
+        self._is_over.set()
+        if _office is not None:
+            _office.tell.remote(self._number, b"")
+
+    def _hear(self) -> None:
+        while not self._is_over.is_set():
+            if message := self._ask("hear", self._number):
+                pocket.hear(message)
+            else:
+                self._is_over.wait(AGAIN_S)
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        """False: there is no office yet, or not any more."""
+        global _office
+        import ray
+
+        try:
+            office = _office = _office or ray.get_actor(OFFICE)
+            return ray.get(getattr(office, method).remote(*arguments))
+        except (ValueError, ray.exceptions.RayError):
+            _office = None
+            return False
 
 
 def _looks_at_versions() -> Callable[[], dict[str, str]]:
@@ -181,7 +233,9 @@ def _looks_at_versions() -> Callable[[], dict[str, str]]:
 class RayEngine(TaskEngine):
     """See above; `interface.Engine`."""
 
-    can: Capabilities = Capabilities(retries=True, cancels_running=True, actors=True, output=True, nested=True)
+    can: Capabilities = Capabilities(
+        retries=True, cancels_running=True, actors=True, output=True, nested=True, streams=True
+    )
 
     def __init__(self) -> None:
         self._ray: Any = None
@@ -208,7 +262,7 @@ class RayEngine(TaskEngine):
         self._run = ray.remote(run_parcel)
         self._host = ray.remote(concurrency_groups={"watch": 1})(ActorHost)
         self._office = (
-            ray.remote(Office).options(name=OFFICE, num_cpus=0, max_restarts=-1, max_concurrency=1000).remote()
+            ray.remote(Office).options(name=OFFICE, num_cpus=0, max_restarts=-1, max_concurrency=MOST_ASK).remote()
         )
         for work in (self._watch, self._listen):
             threading.Thread(target=work, name="cellmesh-ray", daemon=True).start()
@@ -259,8 +313,8 @@ class RayEngine(TaskEngine):
         """Fetch what is said in pockets."""
         while not self._closes.is_set():
             try:
-                for message in self._ray.get(self._office.take.remote()):
-                    self._tell(Said(message))
+                for message, large in self._ray.get(self._office.take.remote()):
+                    self._tell(Said(message, [self._adopt(ref) for ref in large]))
             except self._ray.exceptions.RayError:  # its machine is lost: it begins again on another one
                 self._closes.wait(NODES_S)
 
@@ -279,7 +333,7 @@ class RayEngine(TaskEngine):
         """Have a parcel run."""
         number = next(self._numbers)
         blobs = [self._blobs[blob] for blob in parcel.blobs]
-        refs = self._task_for(parcel).remote(parcel.n_results, parcel.data, *blobs)
+        refs = self._task_for(parcel).remote(number, parcel.n_results, parcel.data, *blobs)
         self._runs[number] = refs = refs if isinstance(refs, list) else [refs]
         refs[0].future().add_done_callback(partial(self._ended, number, parcel.most_runs))
         return number
@@ -308,11 +362,12 @@ class RayEngine(TaskEngine):
             return
         found = future.result()
         data, more = found if isinstance(found, tuple) else (found, [])
-        blobs: list[Blob] = []
-        for ref in [*refs[1:], *more]:
-            blobs.append(next(self._numbers))
-            self._blobs[blobs[-1]] = ref
-        self._tell(Ended(number, data, blobs))
+        self._tell(Ended(number, data, [self._adopt(ref) for ref in [*refs[1:], *more]]))
+
+    def _adopt(self, ref: Any) -> Blob:
+        number = next(self._numbers)
+        self._blobs[number] = ref
+        return number
 
     # ---- actors
     def create_actor(self, parcel: Parcel, keeps: Mapping[str, float]) -> EngineActor:
@@ -337,7 +392,7 @@ class RayEngine(TaskEngine):
     def _give(self, number: Handle, host: Any, parcel: Parcel) -> None:
         blobs = [self._blobs[blob] for blob in parcel.blobs]
         run = host.run.options(num_returns=1 + parcel.n_results)
-        refs = run.remote(parcel.n_results, parcel.data, *blobs)
+        refs = run.remote(number, parcel.n_results, parcel.data, *blobs)
         self._runs[number] = refs = refs if isinstance(refs, list) else [refs]
         refs[0].future().add_done_callback(partial(self._call_ended, number, host))
 
@@ -381,6 +436,11 @@ class RayEngine(TaskEngine):
                 self._ray.kill(host)
 
         threading.Thread(target=kill, name="cellmesh-kill", daemon=True).start()
+
+    def say(self, handle: Handle, message: bytes) -> None:
+        """Tell the pocket that runs a generator something."""
+        if handle in self._runs:
+            self._office.tell.remote(handle, message)
 
     def cancel(self, handle: Handle, force: bool) -> None:
         """End a parcel: one that runs is interrupted."""

@@ -26,6 +26,7 @@
 #include "tasks/actor.h"
 #include "tasks/placement.h"
 #include "tasks/resource.h"
+#include "tasks/retry.h"
 #include "tasks/task.h"
 #include "tasks/task_stream.h"
 #include "tasks/verify_task.h"
@@ -64,9 +65,9 @@ static inline void forget_function(CachedFunction *place)
 typedef struct {
     PyObject *pickle, *unpickle, *load_function, *load_method, *error_value, *make_error, *timeout_error, *store_error,
         *should_retry, *timed_out, *exited, *enter_task, *leave_task, *await_ref, *ref_future, *ref_mimebundle,
-        *make_stream, *iterate, *waits_long, *blocks_loop, *run_meanwhile, *argument_candidate, *argument_sent,
-        *let_go_arguments, *pickle_arguments, *unpickle_arguments, *argument_failed, *arguments_failed, *value_failed,
-        *cancel_ref, *add_done_callback, *remove_done_callback, *reduce_ref;
+        *make_stream, *iterate, *waits_long, *blocks_loop, *run_meanwhile, *has_yielded, *argument_candidate,
+        *argument_sent, *let_go_arguments, *pickle_arguments, *unpickle_arguments, *argument_failed, *arguments_failed,
+        *value_failed, *cancel_ref, *add_done_callback, *remove_done_callback, *reduce_ref;
 } Hooks;
 
 typedef struct client_object {

@@ -143,6 +143,7 @@ static int load_hooks(ClientObject *c, PyObject *hooks)
                  {"waits_long", offsetof(Hooks, waits_long)},
                  {"blocks_loop", offsetof(Hooks, blocks_loop)},
                  {"run_meanwhile", offsetof(Hooks, run_meanwhile)},
+                 {"has_yielded", offsetof(Hooks, has_yielded)},
                  {"argument_candidate", offsetof(Hooks, argument_candidate)},
                  {"argument_sent", offsetof(Hooks, argument_sent)},
                  {"let_go_arguments", offsetof(Hooks, let_go_arguments)},

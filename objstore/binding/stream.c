@@ -95,6 +95,15 @@ static PyObject *next_item(ClientObject *c, PyObject *iterator)
     return item;
 }
 
+/* Who shares its process with another engine has its readers elsewhere, and tells them. 0: nobody there to wait for. */
+static int tell_of_item(ClientObject *c)
+{
+    PyObject *waits = c->hooks.has_yielded ? PyObject_CallNoArgs(c->hooks.has_yielded) : Py_NewRef(Py_True);
+    int result = waits ? PyObject_IsTrue(waits) : -1;
+    Py_XDECREF(waits);
+    return result;
+}
+
 static PyObject *fill_stream(ClientObject *c, uint32_t task, PyObject *iterator)
 {
     if (!PyIter_Check(iterator))
@@ -103,7 +112,8 @@ static PyObject *fill_stream(ClientObject *c, uint32_t task, PyObject *iterator)
                             "another iterator, not %R",
                             iterator);
     for (uint64_t n = 0;; n++) {
-        if (n && wait_for_room(c, task, n) < 0)
+        int waits = n ? tell_of_item(c) : 0;
+        if (waits < 0 || (waits && wait_for_room(c, task, n) < 0))
             return NULL;
         PyObject *item = next_item(c, iterator);
         if (!item)

@@ -34,7 +34,8 @@ CAPABILITIES = {
     "concurrent_actors": "actors with several calls at a time: async, threads, groups",
     "named_actors": "named actors",
     "detached_actors": "detached actors",
-    "generators": "generators as tasks",
+    "generators": "generators: items while they run, large ones, refs in them, back-pressure, errors, an early end",
+    "actor_generators": "generators as methods of actors",
 }
 WORKS, REFUSED = "works", "typed error"
 

@@ -3,7 +3,8 @@ messages under a virtual clock and faults by a seed.
 
 Objects are trees of bytes here. A task makes of what it is given, by a hash of all that it can see, a small value, a
 large one, one that refers to others which it has made, or one that refers to what it was given; so whatever comes home
-shows whether each byte and each reference has gone the right way. Calls of an actor make the same of what
+shows whether each byte and each reference has gone the right way. Some tasks yield such values as well, and tell of
+them while they run, or with their outcome, or twice. Calls of an actor make the same of what
 they are given, and see to it that they come one after the other.
 """
 
@@ -25,9 +26,23 @@ from msgspec.structs import replace
 
 from cellmesh.engines.fake_engine import FakeEngine, Faults
 from cellmesh.engines.interface import EngineNode, Outcome, Said
-from cellmesh.engines.parcels import OWN, Done, Given, Key, Progress, decode_done, decode_work, encode
+from cellmesh.engines.parcels import (
+    OWN,
+    Done,
+    Given,
+    Key,
+    Piece,
+    Progress,
+    Work,
+    Yielded,
+    decode_done,
+    decode_work,
+    encode,
+    with_places,
+)
 from cellmesh.engines.peer import KEEP_FUNCTION_S, EnginePeer
 
+N_ITEMS = 3  # of a generator
 LARGE = 3000  # repetitions of a hash that make a value too large for a message
 ACTOR = m.Actor(ACTOR_FLAG_ORDERED, 1, [])
 IN_POCKET = 7, 1  # what the pocket of an actor calls it
@@ -61,16 +76,27 @@ def made_of(given: Sequence[Tree]) -> Tree:
             return Tree(seed * (LARGE if seed[1] % 2 else 1), tuple(given[1:]))
 
 
-def run(runs: Counter[int], data: bytes, blobs: Sequence[Any]) -> Outcome:
-    """What a worker does with a parcel."""
-    work = decode_work(data)
-    runs[work.task.number] += 1
+def items_of(given: Sequence[Tree]) -> list[Tree]:
+    """What a generator yields."""
+    return [made_of([*given, Tree(b"item %d" % n)]) for n in range(N_ITEMS)]
+
+
+def _known(work: Work, blobs: Sequence[Any]) -> dict[Key, Tree]:
+    """What a parcel refers to."""
     known: dict[Key, Tree] = {}
     for given in work.objects:
         inner = tuple(known[ref.slot, ref.generation] for ref in given.value.refs)
         held = bytes(blobs[given.blob]) if given.blob >= 0 else given.value.data
         assert len(held) == given.value.size
         known[given.slot, given.generation] = Tree(held, inner, (given.slot, given.generation))
+    return known
+
+
+def run(runs: Counter[int], data: bytes, blobs: Sequence[Any]) -> Outcome:
+    """What a worker does with a parcel."""
+    work = decode_work(data)
+    runs[work.task.number] += 1
+    known = _known(work, blobs)
     refs = [work.task.function, *work.task.refs]
     large: list[bytes] = []
     made: list[Given] = []
@@ -79,6 +105,20 @@ def run(runs: Counter[int], data: bytes, blobs: Sequence[Any]) -> Outcome:
         return Outcome(encode(Done(False, [Given(0, 0, m.Value(OBJECT_READY))], [], 1, 0, actor=IN_POCKET)))
     value = _given((0, work.task.number), made_of([known[ref.slot, ref.generation] for ref in refs]), large, made)
     return Outcome(encode(Done(False, [value], made, 1, 0)), large)
+
+
+def news_of(work: Work, blobs: Sequence[Any]) -> list[tuple[Piece, list[bytes]]]:
+    """What a generator has to tell: each item, and that what the one before refers to is gone."""
+    known, gone = _known(work, blobs), list[Key]()
+    news: list[tuple[Piece, list[bytes]]] = []
+    for n, tree in enumerate(
+        items_of([known[ref.slot, ref.generation] for ref in [work.task.function, *work.task.refs]])
+    ):
+        large, made = list[bytes](), list[Given]()
+        value = _given((0, OWN + n), tree, large, made)
+        news.append((Yielded(n, [value], made, gone), large))
+        gone = [(given.slot, given.generation) for given in made]
+    return news
 
 
 def _given(key: Key, tree: Tree, large: list[bytes], made: list[Given]) -> Given:
@@ -128,6 +168,9 @@ class Host:
         gone, self._names = self._names[:n_gone], self._names[n_gone:]
         return Outcome(encode(replace(done, kept=self._kept, gone=gone)), outcome.large)
 
+    def hear(self, message: bytes) -> None:
+        """It has no time for that: a parcel takes none."""
+
     def end(self, force: bool) -> None:
         """It has ended."""
         self._is_over = True
@@ -147,7 +190,7 @@ class Home:
         self.random = random.Random(seed)
         self.runs: Counter[int] = Counter()
         self.engine = FakeEngine(
-            lambda data, blobs: run(self.runs, data, blobs),
+            self._run,
             [EngineNode("one", {"CPU": 2.0}), EngineNode("two", {"CPU": 1.0})],
             seed,
             faults,
@@ -168,6 +211,8 @@ class Home:
         self.n_theirs: Counter[Key] = Counter()
         self._asked: dict[Key, bytearray] = {}
         self.open: dict[int, tuple[Tree, int]] = {}  # number -> what it is to make, retries
+        self.items: dict[int, list[Tree]] = {}  # of generators, by number: what they are to yield
+        self.n_come: Counter[int] = Counter()  # of them
         self.n_failed = self.n_returned = self.n_ended = self.n_not_begun = self.n_fetched = 0
         self.constructors: set[int] = set()  # numbers
         self.actors: dict[Key, set[int]] = {}  # that live there -> calls under way
@@ -187,8 +232,26 @@ class Home:
         given = [self.random.choice(self.functions), *self.random.choices(choices, k=self.random.randint(1, 3))]
         self.submit_with(given, self.random.choice([0, 1, 3]))
 
+    def generate(self) -> None:
+        """A task that yields."""
+        choices = [*self.objects.values(), *self.theirs.values()]
+        given = [self.random.choice(self.functions), *self.random.choices(choices, k=self.random.randint(1, 2))]
+        self.items[self._n + 1] = items_of(given)
+        self.submit_with(given, self.random.choice([0, 1, 3]), stream=self.random.choice([0, 2]))
+
+    def take_items(self) -> None:
+        """Somebody reads one of them, or does not read on."""
+        if there := [number for number in self.items if number in self.open]:
+            number = self.random.choice(there)
+            self._say(m.Taken(number, self.n_come[number], closed=self.random.random() < 0.2))
+
     def submit_with(
-        self, given: list[Tree], retries: int, actor: Key | None = None, creates: m.Value | None = None
+        self,
+        given: list[Tree],
+        retries: int,
+        actor: Key | None = None,
+        creates: m.Value | None = None,
+        stream: int = -1,
     ) -> None:
         self._n += 1
         self.open[self._n] = made_of(given), retries
@@ -197,14 +260,26 @@ class Home:
         demand = {"CPU": 10_000} if actor is None else {}
         hold = {"CPU": 1} if creates is not None else {}  # little, or nothing else would run
         task = m.Task(
-            self._n, function, demand, b"", refs, len(refs), 1, retries, 0, creates=creates, actor=ref, hold=hold
+            self._n,
+            function,
+            demand,
+            b"",
+            refs,
+            len(refs),
+            1,
+            retries,
+            0,
+            creates=creates,
+            actor=ref,
+            hold=hold,
+            stream=stream,
         )
         self._say(m.Tasks([task]))
 
     def begin(self) -> None:
         """A worker says that it runs one of them."""
-        if self.open:
-            number = self.random.choice(list(self.open))
+        if there := [number for number in self.open if number not in self.items]:  # which tell that themselves
+            number = self.random.choice(there)
             begun = m.Begun([m.Run(number, 1, 200_000)])
             self.peer.told(Said(encode(Progress(number, self.random.randint(1, 2), 0, [begun]))))
 
@@ -280,6 +355,27 @@ class Home:
         if self.open:  # of calls it is never asked
             self._say(m.GiveBack([self.random.choice(sorted(self.open))]))
 
+    # ---- a worker
+    def _run(self, data: bytes, blobs: Sequence[Any]) -> Outcome:
+        work, outcome = decode_work(data), run(self.runs, data, blobs)
+        number = work.task.number
+        if work.task.stream < 0:
+            return outcome
+        news, n_said, n_heard = (
+            news_of(work, blobs),
+            *sorted(self.random.choices(range(N_ITEMS + 1), k=2), reverse=True),
+        )
+        for at, end in ((0, n_heard), (n_heard, n_said)):
+            large: list[bytes] = []
+            progress = Progress(
+                number, self.runs[number], at, with_places(news[at:end], large), self.random.randint(0, 2)
+            )
+            self.engine.said(encode(progress), large)
+        large = [bytes(one) for one in outcome.large]
+        left = with_places(news[n_heard:], large)  # as far as nobody has said that it has come
+        done = replace(decode_done(outcome.data), run=self.runs[number], at=n_heard, news=left)
+        return Outcome(encode(done), large)
+
     # ---- messages
     def _say(self, message: m.Message, frame: bytes = b"") -> None:
         self.peer.receive(_decoder.decode(_encoder.encode(message)), frame)
@@ -316,6 +412,11 @@ class Home:
             case m.Results(results):
                 for result in results:
                     self._ended(result)
+            case m.Items(number, at, values):
+                assert at <= self.n_come[number], "it leaves one out"
+                for value, tree in zip(values, self.items[number][at : at + len(values)], strict=True):
+                    self._take_value(value, tree)
+                self.n_come[number] = max(self.n_come[number], at + len(values))
             case m.Returned(numbers):
                 for number in numbers:
                     del self.open[number]
@@ -368,9 +469,14 @@ class Home:
         if value.state == OBJECT_FAILED:
             self.n_failed += 1
             return
-        self._check(value, expected)
+        if result.number in self.items:
+            assert self.n_come[result.number] == N_ITEMS, "it has ended, and not all have come"
+        self._take_value(value, expected)
+
+    def _take_value(self, value: m.Value, tree: Tree) -> None:
+        self._check(value, tree)
         if value.there is not None:
-            self._take(value.there, expected)
+            self._take(value.there, tree)
 
     def _actor_ended(self, message: m.ActorEnded) -> None:
         key = message.actor.slot, message.actor.generation
@@ -450,6 +556,8 @@ def story(seed: int) -> Home:
         steps += [home.cancel, home.give_back, home.lose]
     if chance.random() < 0.5:
         steps += [home.create, *[home.call] * 4, home.let_go, home.kill]
+    if chance.random() < 0.5:
+        steps += [*[home.generate] * 2, home.take_items]
     for _ in range(60):
         home.random.choice(steps)()
     home.end()

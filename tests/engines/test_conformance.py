@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -341,12 +340,3 @@ def test_what_waits_there_for_a_cpu_is_queued(
     goes_on.set()
     on_engine.get(refs, timeout=PATIENCE_S)
     wait_until(lambda: n_free() == n_machines * n_each)
-
-
-@capability("generators")
-def test_a_generator(on_engine: ModuleType) -> None:
-    @on_engine.remote(num_returns="streaming")
-    def numbers() -> Iterator[int]:
-        yield from range(3)
-
-    assert [on_engine.get(ref, timeout=PATIENCE_S) for ref in numbers.remote()] == [0, 1, 2]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cellmesh.engines.addresses import address_of, prefix_of
-from cellmesh.engines.dask_host import CANCEL, CANCELLED, END, ENDED, KILL, LOST, OVER, RUN, Host, Order
+from cellmesh.engines.dask_host import CANCEL, END, KILL, RUN, SAY, Host, Order
 from cellmesh.engines.dask_terms import (
     BegunTooOften,
     Worker,
@@ -21,7 +21,7 @@ from cellmesh.engines.dask_terms import (
     nodes_of,
     version_problem,
 )
-from cellmesh.engines.dask_worker import Kept
+from cellmesh.engines.dask_worker import CANCELLED, ENDED, LOST, OVER, Kept
 from cellmesh.engines.interface import EngineNode, Outcome
 from cellmesh.exceptions import EngineError
 
@@ -149,8 +149,8 @@ def test_versions_that_do_not_are_named_with_the_remedy(
 
 
 def test_what_is_kept_travels_as_its_keys() -> None:
-    kept = Kept(b"data", [SimpleNamespace(key="a"), SimpleNamespace(key="b")])
-    assert pickle.loads(pickle.dumps(kept)) == (b"data", ["a", "b"])
+    kept = Kept(b"data", [SimpleNamespace(key="a"), SimpleNamespace(key="b")], ("run", 2))
+    assert pickle.loads(pickle.dumps(kept)) == (b"data", ["a", "b"], "run", 2)
 
 
 class Process:
@@ -158,12 +158,16 @@ class Process:
 
     def __init__(self, ended: Callable[[int], None]) -> None:
         self._ended = ended
+        self._heard = b""
+
+    def hear(self, message: bytes) -> None:
+        self._heard += message
 
     def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome | None:
         if data == b"die":
             self._ended(3)
             return None
-        return Outcome(b" ".join([data, *blobs]))
+        return Outcome(b" ".join([data, *blobs]) + self._heard)
 
     def end(self, force: bool) -> None:
         self._ended(-signal.SIGKILL if force else 0)
@@ -192,6 +196,11 @@ def test_a_host_runs_what_it_hears_in_order_and_ends_when_it_is_to() -> None:
         [(ENDED, 1, b"begin", 0), (ENDED, 2, b"call value", 0), (OVER, 0, b"", 0)],
         1,
     )
+
+
+def test_a_host_hands_on_at_once_what_its_actors_pocket_is_told() -> None:
+    told, _ = told_by_host(Order(RUN, 1, b"begin"), Order(SAY, data=b"!"), Order(END))
+    assert told == [(ENDED, 1, b"begin!", 0), (OVER, 0, b"", 0)]
 
 
 def test_a_host_tells_in_which_call_its_actor_has_died() -> None:

@@ -187,7 +187,6 @@ def test_what_the_engine_cannot_do_is_refused_at_the_call(start: Callable[..., M
             lambda: Plain.options(num_cpus=2, lifetime="detached").remote(),
             "detached actors for cellmesh, which 'Plain' asks for",
         ),
-        (lambda: numbers.options(num_cpus=2).remote(), "generators for cellmesh, which 'numbers' asks for"),
         (lambda: placement_group([{"CPU": 2}]), "placement groups for cellmesh, which placement_group"),
         (
             lambda: where.options(num_cpus=2, runtime_env={"env_vars": {"A": "1"}}).remote(),

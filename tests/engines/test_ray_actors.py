@@ -110,7 +110,7 @@ def test_a_constructor_a_call_and_the_end(engine: tuple[Any, Ray, list[Event]]) 
     assert ray.options["max_restarts"] == 0
     ray.host.run.futures[0].set_result(b"constructed")
     call = made.call(actor, Parcel(b"call", n_results=0))
-    assert ray.host.run.given == [(1, b"constructor"), (0, b"call")]
+    assert ray.host.run.given == [(actor, 1, b"constructor"), (call, 0, b"call")]
     ray.host.run.futures[1].set_result(b"called")
     assert told == [Ended(actor, b"constructed", []), Ended(call, b"called", [])]
     made.kill(actor, False)

@@ -16,7 +16,8 @@ class Hooks(PlainHooks):
 
     def __init__(self) -> None:
         self.client: Any = None
-        self.n_looks = 0
+        self.n_looks = self.n_items = 0
+        self.waits = False  # a generator for its reader
         self.functions: dict[str, Callable[..., Any]] = {}
 
     def load_function(self, value: tuple[str, str, str]) -> Callable[..., Any]:
@@ -29,6 +30,13 @@ class Hooks(PlainHooks):
         self.n_looks += 1
         return self.client is not None and self.client.run_one(0.0)
 
+    def make_stream(self, stream: Any, result: Any) -> tuple[Any, Any]:
+        return stream, result
+
+    def has_yielded(self) -> bool:
+        self.n_items += 1
+        return self.waits
+
 
 class Borrowed:
     """A segment with one worker, in this process, which submits as well."""
@@ -40,11 +48,11 @@ class Borrowed:
         self.client.set_total({"CPU": 1.0})
         os.close(fd)
 
-    def remote(self, function: Callable[..., Any]) -> Any:
+    def remote(self, function: Callable[..., Any], **options: Any) -> Any:
         name = str(len(self.hooks.functions))
         self.hooks.functions[name] = function
         code = self.client.put(("function", name, name))
-        return self.client.submitter(code, self.client.resource_class({"CPU": 1.0}).shape)
+        return self.client.submitter(code, self.client.resource_class({"CPU": 1.0}).shape, **options)
 
 
 @pytest.fixture
@@ -152,3 +160,12 @@ def test_a_call_of_its_actor_runs_and_what_that_waits_for_but_no_other_call(borr
     assert client.get(late) == (None, 6)
     assert not client.run_one(0.0)
     assert not client.check()
+
+
+def test_a_generator_tells_of_each_item_and_does_not_wait_for_a_reader_that_is_behind_it(borrowed: Borrowed) -> None:
+    client = borrowed.client
+    items, _ = borrowed.remote(lambda: iter(range(5)), stream=1)()
+    assert client.run_one(0.0)
+    assert [client.get(client.next_item(items, 0.0)) for _ in range(5)] == list(range(5))
+    assert client.next_item(items, 0.0) is None
+    assert borrowed.hooks.n_items == 5

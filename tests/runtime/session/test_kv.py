@@ -20,7 +20,7 @@ from cellmesh.session import kv_file
 from cellmesh.session.current import running
 from cellmesh.util import kv
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = [pytest.mark.timeout(90), pytest.mark.session("shared")]
 
 
 def file() -> Path:
@@ -53,6 +53,7 @@ def test_every_operation(cm: ModuleType) -> None:
     assert cm.get(look.remote("c")) == ("y", True) and kv.get("from a task") == b"\x00\xff"
 
 
+@pytest.mark.session("own")
 def test_namespaces_and_prefixes_keep_apart(cm: ModuleType) -> None:
     names = ["x", "x/1", "x/ü", "X", 'x"', "x\\", "\x7f", "x\x7f", "日本", "日", "a\x00b", "%", "_"]
     for name in names:

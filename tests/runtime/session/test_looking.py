@@ -27,7 +27,7 @@ from cellmesh.observe.history import TaskHistory
 from cellmesh.observe.states import WORKERS
 from cellmesh.session.current import current
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = [pytest.mark.timeout(90), pytest.mark.session("shared")]
 
 
 @cellmesh.remote
@@ -64,6 +64,7 @@ def test_listings_and_filters(cm: ModuleType) -> None:
     assert len(cm.state.list_nodes()) == 1
 
 
+@pytest.mark.session("own")
 def test_the_programs_of_a_session(cm: ModuleType) -> None:
     (row,) = cm.state.list_jobs()
     assert row["pid"] == os.getpid() and "pytest" in row["program"] and row["notebook"] == ""
@@ -136,6 +137,7 @@ def test_without_files_it_is_said_how_to_have_them(cm: ModuleType) -> None:
             look()
 
 
+@pytest.mark.session("own")
 @pytest.mark.parametrize("look", ["tasks", "read_history"])
 def test_a_task_that_ends_during_a_listing_is_in_it(
     cm: ModuleType, flag, monkeypatch: pytest.MonkeyPatch, look: str
@@ -291,6 +293,7 @@ def test_a_task_knows_its_name_behind_very_many_others(cm: ModuleType) -> None:
     assert cellmesh.get_runtime_context().get_task_name() is None
 
 
+@pytest.mark.session("own")
 def test_summaries(cm: ModuleType) -> None:
     refs = [add.remote(i) for i in range(5)]
     cm.get(refs)
@@ -474,6 +477,7 @@ def test_a_task_that_sleeps_in_get_runs_and_one_whose_process_ended_has_failed(c
     cm.get(outer)
 
 
+@pytest.mark.session("own")
 def test_a_task_whose_attempt_was_lost_is_retrying_until_it_runs(cm: ModuleType, flag: Any) -> None:
     @cm.remote(num_cpus=2)
     def dies_once(started, died):

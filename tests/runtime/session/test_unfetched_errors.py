@@ -12,7 +12,7 @@ from support.waiting import wait_until
 
 import cellmesh
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 @cellmesh.remote
@@ -71,6 +71,7 @@ def test_many_errors_are_few_lines(cm: ModuleType, shown) -> None:
     assert shown().count("nobody has asked for its value") <= 15
 
 
+@pytest.mark.session("own")
 def test_error_info_lists_them(cm: ModuleType) -> None:
     cm.wait([fail.remote("listed")])
     (row,) = wait_until(cm.error_info)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cellmesh.objstore import class_versions, serialization
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
 
 @pytest.fixture

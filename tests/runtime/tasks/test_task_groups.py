@@ -16,7 +16,7 @@ from support.waiting import wait_until
 
 import cellmesh
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.session("shared")]
 
 
 @cellmesh.remote
