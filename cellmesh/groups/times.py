@@ -180,4 +180,7 @@ class OwnTimes:
             self.leave()
 
 
-own_times = cache(OwnTimes)  # of this process, made when it is first asked for
+@cache
+def own_times() -> OwnTimes:
+    """Of this process, made when it is first asked for."""
+    return OwnTimes()
