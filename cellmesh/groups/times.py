@@ -139,12 +139,17 @@ class RankTimes:
 class OwnTimes:
     """The records of one process, of collectives that are in no memory of a group. Several may be under way at a time:
     then it is in them from the beginning of the first to the end of the last.
+
+    Parameters
+    ----------
+    times : CollectiveTimes
+        Of one rank.
+    told : ObjectRef, optional
+        To be kept: what `CollectiveTimes.tell` has returned.
     """
 
-    def __init__(self) -> None:
-        times = CollectiveTimes(1)
-        self._times = RankTimes(times, 0)
-        self._told = times.tell()
+    def __init__(self, times: CollectiveTimes, told: ObjectRef[CollectiveTimes] | None = None) -> None:
+        self._times, self._told = RankTimes(times, 0), told
         self._lock = threading.Lock()
         self._n = 0
 
@@ -183,4 +188,5 @@ class OwnTimes:
 @cache
 def own_times() -> OwnTimes:
     """Of this process, made when it is first asked for."""
-    return OwnTimes()
+    times = CollectiveTimes(1)
+    return OwnTimes(times, times.tell())
