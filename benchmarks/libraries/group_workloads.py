@@ -188,7 +188,7 @@ class Notebook:
                 return "".join(shown)
         return None
 
-    def run(self, code, limit_s=60.0):
+    def run(self, code, limit_s=300.0):
         """Seconds that a cell takes, and what it shows."""
         began = time.perf_counter()
         shown = self.wait(self.client.execute(code), limit_s)
