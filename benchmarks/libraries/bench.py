@@ -213,10 +213,11 @@ def main() -> None:
                 versions[api] = found["version"]
                 samples.setdefault(row.name, {}).setdefault(api, []).append(found["figures"])
         print(line(row, samples[row.name]), flush=True)
-    text = page(rows, samples, versions, opt, day)
-    Path(opt.out, f"{day}-libraries.md").write_text(text)
-    Path(opt.out, f"{day}-libraries.json").write_text(json.dumps({"versions": versions, "samples": samples}, indent=1))
-    print(text)
+        # After each row: a run that is stopped has what it has measured.
+        text = page([row for row in rows if row.name in samples], samples, versions, opt, day)
+        Path(opt.out, f"{day}-libraries.md").write_text(text)
+        data = json.dumps({"versions": versions, "samples": samples}, indent=1)
+        Path(opt.out, f"{day}-libraries.json").write_text(data)
 
 
 def line(row: Row, samples: dict[str, list[dict]]) -> str:

@@ -1,9 +1,9 @@
-"""What a compatible module says of names that it does not have."""
+"""What a compatible module says of names and options that it does not have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
 
 NoSuchName = Callable[[str], NoReturn]
 
@@ -142,3 +142,25 @@ def explain(name: str) -> str:
     """Why a name is not there, for `AttributeError` and `ModuleNotFoundError`."""
     hint = HINTS.get(name.rpartition(".")[2], "docs/ray-names.md lists what there is")
     return f"{name} has no counterpart in cellmesh: {hint}"
+
+
+def refuse_options(
+    called: str, values: Mapping[str, Any], instead: Mapping[str, str], defaults: Mapping[str, Any] | None = None
+) -> None:
+    """`ValueError` for the first option that is given and has no counterpart.
+
+    Parameters
+    ----------
+    called : str
+        What takes the options.
+    values : mapping
+        By option; None and False are not given.
+    instead : dict of str to str
+        The options that have no counterpart, and what there is in place of each.
+    defaults : mapping, optional
+        Values that are not given either.
+    """
+    for name, remedy in instead.items():
+        value = values[name]
+        if value is not None and value is not False and value != (defaults or {}).get(name):
+            raise ValueError(f"{called}({name}={value!r}) has no counterpart: {remedy}")

@@ -8,9 +8,11 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from ..exceptions import SessionError
+from ..observe import processes
 from ..observe.actor_life import life_in_words
 from ..observe.nodes import namer
 from ..observe.tables import Rows
+from ..scheduler.system.memory import private_bytes
 from ..submit.actor import ActorHandle
 from ..type_variables import C
 from .calls import GroupMethod
@@ -183,12 +185,28 @@ class ActorGroup(Generic[C]):
 
     def _repr_html_(self) -> str:
         try:
-            found = self.members
+            return self._cellmesh_table()._repr_html_()
         except SessionError:
             return f"<code>{escape(repr(self))}</code>"
+
+    def _cellmesh_table(self) -> Rows:
+        """The members as they are just now; of those on this machine also what they run, and their own memory."""
+        found = self.members
+        here = {row["pid"]: row for row in processes.rows(self._cellmesh_members.session.client) if row["actor"] >= 0}
+        this_node = namer(self._cellmesh_members.session)(0)
         return Rows(
-            {"rank": m.rank, **m.coordinates, "state": m.state, "process": m.pid or None, "node": m.node} for m in found
-        )._repr_html_()
+            {
+                "rank": m.rank,
+                **m.coordinates,
+                "state": m.state,
+                "process": m.pid or None,
+                "node": m.node,
+                "runs": processes.calls_in_words(here[m.pid]) if is_here else "",
+                "memory_bytes": private_bytes(m.pid) if is_here else None,
+            }
+            for m in found
+            for is_here in [m.pid in here and m.node == this_node]
+        )
 
 
 def _group_of(handles: list[ActorHandle[Any]], shape: Shape, on_death: Any, ranks: tuple[int, ...]) -> ActorGroup[Any]:

@@ -14,6 +14,7 @@ from ..submit.actor_class import make_actor_class
 from ..submit.cancel import cancel_task
 from .meeting import Meeting, meeting_name
 from .shape import Shape
+from .times import own_times
 
 if TYPE_CHECKING:
     from ..objstore._core import Client
@@ -96,7 +97,8 @@ class CurrentGroup:
         client = current().client
         arrived = self._meeting.arrive.remote(self.rank)
         try:
-            dead = client.get(arrived, timeout)
+            with own_times().noted("barrier()"):
+                dead = client.get(arrived, timeout)
         except GetTimeoutError:
             dead = _withdrawn(client, arrived)
             if dead is None:

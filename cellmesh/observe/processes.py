@@ -44,6 +44,12 @@ def in_words(row: Row) -> str:
     return f"pid {pid} ({words})"
 
 
+def calls_in_words(row: Row) -> str:
+    """What an actor runs: 'Trainer.step', 'Trainer.step and 2 more'; "" for nothing."""
+    more = row["running_calls"] - 1
+    return f"{row['name']}{f' and {more} more' if more > 0 else ''}" if row["task"] else ""
+
+
 def holders_in_words(indices: Iterable[int], attached: dict[int, Row]) -> str:
     """The processes that hold an object, by the indices of their clients."""
     return (

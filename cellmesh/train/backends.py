@@ -57,3 +57,7 @@ def begin(backend: Backend, info: RankInfo) -> None:
         dist.init_process_group(backend, store=store, rank=info.rank, world_size=info.n_ranks)
     else:
         dist.init_process_group(backend)
+    if backend == "gloo":
+        from .dispatched import note_collectives
+
+        note_collectives()

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ..groups.times import CollectiveTimes, RankTimes
 from ..objects import get, put
 from .exceptions import CollectiveMismatchError
 from .flat import Flat, check_dtypes, check_size, counted, slices_of, text_of
 from .reductions import Reduction, combined, reduction_of
 from .rounds import LINE_BYTES, RoundMemory, Rounds
-from .times import CollectiveTimes, RankTimes
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from .times import RankTimes
+    from ..groups.times import RankTimes
 
 HEADER_BYTES = 256
 LINE_BYTES = 64  # what ranks write at the same time lies on different cache lines

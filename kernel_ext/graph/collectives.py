@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..panel_messages import N_COLLECTIVES_MAX, Collective
 
 if TYPE_CHECKING:
-    from ...train.times import CollectiveTimes
+    from ...groups.times import CollectiveTimes
 
 Workers = dict[int, tuple[int, bool]]  # by pid
 

@@ -214,10 +214,7 @@ class Ranks:
     def _table(self) -> Rows:
         if self.auto.is_on:
             print("Plain cells run in these ranks (%ranks auto); %ranks here: in the notebook.")
-        return Rows(
-            {"rank": one.rank, "state": one.state, "process": one.pid or None, "node": one.node}
-            for one in self.group.members
-        )
+        return self.group._cellmesh_table()
 
 
 def _check_backend(options: argparse.Namespace) -> None:

@@ -199,7 +199,7 @@ class ErrorFetched(Message, frozen=True, tag="error_fetched"):
 class CollectivesBegin(Message, frozen=True, tag="collectives_begin"):
     """Worker -> local scheduler -> every driver: ranks begin to meet in shared memory. Never needed for correctness.
 
-    `times`: a pickled ref of the group's `cellmesh.train.times.CollectiveTimes`, good as long as the group is there.
+    `times`: a pickled ref of the group's `cellmesh.groups.times.CollectiveTimes`, good as long as the group is there.
     """
 
     times: Annotated[bytes, Meta(max_length=MAX_TIMES_BYTES)]

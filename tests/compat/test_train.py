@@ -128,6 +128,7 @@ def test_in_a_tuner(store: str) -> None:
             lambda: train.FailureConfig(controller_failure_limit=3),
             "has no counterpart: cellmesh.train's name=",
         ),
+        (lambda: train.FailureConfig(controller_failure_limit=0), "failure_limit=0) has no counterpart"),
         (
             lambda: train.FailureConfig(max_preemption_failures=2),
             "failures=2) has no counterpart: a rank whose",
@@ -136,10 +137,13 @@ def test_in_a_tuner(store: str) -> None:
         (lambda: train.FailureConfig(preemption_grace_s=5.0), "the others end with the first rank that fails"),
         (lambda: train.RunConfig(worker_runtime_env={"pip": ["a"]}), "ray.init(runtime_env=...) holds in all workers"),
         (lambda: train.RunConfig(logging_config=1), "logging.getLogger(...).setLevel(...) holds in all workers"),
-        (lambda: trainers.DataParallelTrainer(lambda: None, validation_config=1), "validate result.checkpoint in a"),
+        (
+            lambda: trainers.DataParallelTrainer(lambda: None, validation_config=1),
+            "Trainer(validation_config=1) has no",
+        ),
         (lambda: train.NCCLHangError, "CollectiveMismatchError, which name the ranks"),
         (lambda: trainers.DataParallelTrainer(lambda a, b: None), "should take in 0 or 1 arguments, but it accepts 2"),
-        (lambda: trainers.DataParallelTrainer(lambda: None, metadata={"a": 1}), "metadata={'a': 1}: has no"),
+        (lambda: trainers.DataParallelTrainer(lambda: None, metadata={"a": 1}), "Trainer(metadata={'a': 1}) has no"),
         (lambda: trainers.DataParallelTrainer.restore("/x/mine"), "name='mine', if_exists='resume'"),
         (lambda: train.DataConfig, "ray.train.DataConfig has no counterpart in cellmesh: each dataset is cut"),
         (lambda: train.lightning, "find torchrun's variables"),

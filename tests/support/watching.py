@@ -28,7 +28,7 @@ class Watching:
         self._kernel.ask(op="close", comm_id="watching")
 
     def collectives(self) -> dict[int, list[Collective]]:
-        """What is known by now, by rank."""
+        """What is known by now, by rank, of ranks that are there."""
         messages = self._kernel.comm("watching")
         for message in messages[self._n_read :]:
             self._replica.apply(*decode(message["content"]["data"], message["buffers"]))
@@ -36,5 +36,7 @@ class Watching:
         ranks = {actor.pid: actor.rank for actor in self._replica.labels["actors"].values() if actor.group}
         found: dict[int, list[Collective]] = {}
         for span in self._replica.collectives.values():
-            found.setdefault(ranks[self._replica.labels["workers"][span.worker].pid], []).append(span)
+            rank = ranks.get(self._replica.labels["workers"][span.worker].pid)
+            if rank is not None:
+                found.setdefault(rank, []).append(span)
         return found

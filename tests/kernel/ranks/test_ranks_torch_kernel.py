@@ -113,8 +113,30 @@ def test_mistakes_are_told_in_a_sentence(ranks: Kernel) -> None:
     assert "--backend nccl is between GPUs, one for each rank: %ranks 2 --backend nccl --gpus 1" in words
 
 
-def test_gloo(ranks: Kernel) -> None:
+def test_gloo_and_the_panel_is_told_of_its_collectives_and_of_barriers(ranks: Kernel) -> None:
     ranks.run("%ranks 2 --backend gloo", 60)
     ranks.run(f"%%ranks\n{TOTAL}")
+    assert text(ranks, ranks.run(SUMS)) == SUMMED
+    ranks.run(
+        "%%ranks\nfrom torch.nn.parallel import DistributedDataParallel\n"
+        "model = DistributedDataParallel(torch.nn.Linear(5, 1))",
+        60,
+    )
+    with Watching(ranks) as panel:
+        wait_until(lambda: ranks.run("%%ranks\nbarrier()") and panel.collectives(), what="that ranks note what they do")
+
+        def told(cell: str, what: str) -> bool:
+            ranks.run(cell, 60)
+            spans = panel.collectives()
+            return set(spans) == {0, 1} and all(any(s.what == what for s in some) for some in spans.values())
+
+        for cell, what in [
+            ("%%ranks\nbarrier()", "barrier()"),
+            (SUMS, "all_reduce of float32 (2,)"),
+            ("%%ranks\ndist.barrier()", "barrier"),
+            ("%%ranks\nmodel(torch.ones(1, 5)).sum().backward()", "all_reduce of float32 (6,)"),
+        ]:
+            wait_until(lambda cell=cell, what=what: told(cell, what), what=what)
+        wait_until(lambda: all(s.ended for some in panel.collectives().values() for s in some), what="their ends")
     assert text(ranks, ranks.run(SUMS)) == SUMMED
     ranks.run("%ranks stop")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from types import ModuleType
 from typing import Any
 
@@ -122,6 +123,26 @@ def test_who_gives_up_at_the_barrier_has_not_come(cm: ModuleType) -> None:
 
 def pids(cm: ModuleType) -> set[int]:
     return {row["pid"] for row in cm.state.list_actors() if row["state"] != "dead"}
+
+
+def test_a_group_is_a_table_of_what_its_members_run_and_their_memory(cm: ModuleType, flag: Any) -> None:
+    workers = cm.group(Member, 3)
+    cm.kill(workers[2])
+    wait_until(lambda: workers.members[2].state.startswith("dead"))
+    busy = workers[1].meet.remote(wait_for=flag("go"), timeout=0)
+
+    def table() -> list[list[str]]:
+        rows = re.findall("<tr>(.*?)</tr>", workers._repr_html_())
+        return [re.findall("<t[hd]>(.*?)</t[hd]>", row) for row in rows]
+
+    wait_until(lambda: table()[2][4] != "", what="what member 1 runs")
+    head, idle, runs, dead = table()
+    assert head == ["rank", "state", "process", "node", "runs", "memory"]
+    assert (idle[4], runs[4], dead[4]) == ("", "Member[1].meet", "")
+    assert re.fullmatch(r"[\d.]+ MB", idle[5]) and re.fullmatch(r"[\d.]+ MB", runs[5]) and dead[5] == ""
+    flag("go").set()
+    with pytest.raises(TimeoutError):
+        cm.get(busy)
 
 
 def test_members_end_with_the_handle_after_the_calls_made(cm: ModuleType, flag: Any, counter: Any) -> None:

@@ -51,6 +51,12 @@ _HOMES = {
     "ScalingConfig": ".trainers",
     "DataParallelTrainer": ".trainers",
 }
+_NOT_WITH_A_REPORT = {
+    "checkpoint_upload_mode": "the folder is copied before report returns",
+    "delete_local_checkpoint_after_upload": "delete it when report has returned, as the folder has been copied then",
+    "checkpoint_upload_fn": "upload the folder before report, or result.checkpoint",
+    "validation": "report the metric, or validate result.checkpoint in a task",
+}
 _MODULES = ("torch", "tensorflow", "data_parallel_trainer")
 
 _refuse = _missing.no_such_name("ray.train")
@@ -73,18 +79,7 @@ def report(
     ValueError
         Something is asked for that is not here: an upload in the background or by a function, a validation.
     """
-    for name, value, instead in (
-        ("checkpoint_upload_mode", checkpoint_upload_mode, "the folder is copied before report returns"),
-        (
-            "delete_local_checkpoint_after_upload",
-            delete_local_checkpoint_after_upload,
-            "delete it when report has returned, as the folder has been copied then",
-        ),
-        ("checkpoint_upload_fn", checkpoint_upload_fn, "upload the folder before report, or result.checkpoint"),
-        ("validation", validation, "report the metric, or validate result.checkpoint in a task"),
-    ):
-        if value:
-            raise ValueError(f"report({name}={value!r}) has no counterpart: {instead}")
+    _missing.refuse_options("report", locals(), _NOT_WITH_A_REPORT)
     (_report if _in_rank() else _report_of_trial)(metrics, checkpoint=checkpoint)
 
 

@@ -13,10 +13,22 @@ from ....train import Trainer as _Trainer
 from ....train.exceptions import TrainError
 from ....tune import Tuner as _Tuner
 from ....tune.experiment import folder_of
+from ...missing import refuse_options
 from ..tune import configs
 from ..tune.configs import RunConfig, TuneConfig
 from ..tune.results import Result, result_of
 from ..tune.tuner import analysis_of, set_aside
+
+_NO_SCALING = {
+    "use_tpu": "workers train on CPUs and GPUs",
+    "topology": "resources_per_worker and placement_strategy say where workers are",
+    "label_selector": "name a resource of your own in resources_per_worker",
+}
+_NOT_FOR_A_TRAINER = {
+    "dataset_config": "each dataset is cut into equal parts",
+    "metadata": "a checkpoint has what is put into its folder",
+    "validation_config": "report the metric, or validate result.checkpoint in a task",
+}
 
 
 @dataclass
@@ -37,13 +49,7 @@ class ScalingConfig:
     elastic_resize_monitor_interval_s: float = 60.0
 
     def __post_init__(self) -> None:
-        for name, instead in (
-            ("use_tpu", "workers train on CPUs and GPUs"),
-            ("topology", "resources_per_worker and placement_strategy say where workers are"),
-            ("label_selector", "name a resource of your own in resources_per_worker"),
-        ):
-            if value := getattr(self, name):
-                raise ValueError(f"ScalingConfig({name}={value!r}) has no counterpart: {instead}")
+        refuse_options("ScalingConfig", vars(self), _NO_SCALING)
         if isinstance(self.num_workers, tuple):
             raise ValueError(
                 f"ScalingConfig(num_workers={self.num_workers!r}): the number of workers is fixed, and does not grow "
@@ -81,13 +87,7 @@ class DataParallelTrainer:
         resume_from_checkpoint: Any = None,
         validation_config: Any = None,
     ) -> None:
-        for name, value, instead in (
-            ("dataset_config", dataset_config, "each dataset is cut into equal parts"),
-            ("metadata", metadata, "a checkpoint has what is put into its folder"),
-            ("validation_config", validation_config, "report the metric, or validate result.checkpoint in a task"),
-        ):
-            if value is not None:
-                raise ValueError(f"{name}={value!r}: has no counterpart; {instead}")
+        refuse_options(type(self).__name__, locals(), _NOT_FOR_A_TRAINER)
         self._backend_config, self._run = backend_config, run_config or RunConfig()
         self._trainer = self._ours(
             train_loop_per_worker,

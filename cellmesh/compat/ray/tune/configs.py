@@ -13,11 +13,22 @@ from ....tune import PlacementGroupFactory as _PlacementGroupFactory
 from ....tune import RunConfig as _RunConfig
 from ....tune import TuneConfig as _TuneConfig
 from ....tune.exceptions import TuneError
+from ...missing import refuse_options
 
 # Values that mean nothing here, in the words of the error where there is something to do.
 _NO_STORAGE = (
     "experiments lie in a folder of this machine: give a path, and copy the folder with your own tool when it is over"
 )
+_NO_PREEMPTION = {
+    "controller_failure_limit": "cellmesh.train's name= and if_exists='resume' go on where it has ended",
+    "max_preemption_failures": "a rank whose machine goes is a failure, of max_failures",
+    "relax_collectives_on_preemption": "a rank whose machine goes is a failure, of max_failures",
+    "preemption_grace_s": "the others end with the first rank that fails",
+}
+_NOT_FOR_A_RUN = {
+    "worker_runtime_env": "ray.init(runtime_env=...) holds in all workers",
+    "logging_config": "logging.getLogger(...).setLevel(...) holds in all workers",
+}
 
 
 @dataclass
@@ -34,14 +45,7 @@ class FailureConfig:
     preemption_grace_s: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, default, instead in (
-            ("controller_failure_limit", -1, "cellmesh.train's name= and if_exists='resume' go on where it has ended"),
-            ("max_preemption_failures", -1, "a rank whose machine goes is a failure, of max_failures"),
-            ("relax_collectives_on_preemption", False, "a rank whose machine goes is a failure, of max_failures"),
-            ("preemption_grace_s", 0.0, "the others end with the first rank that fails"),
-        ):
-            if (value := getattr(self, name)) != default:
-                raise ValueError(f"FailureConfig({name}={value!r}) has no counterpart: {instead}")
+        refuse_options("FailureConfig", vars(self), _NO_PREEMPTION, vars(FailureConfig))
         if not (isinstance(self.fail_fast, bool) or self.fail_fast == "raise"):
             raise ValueError(f"fail_fast={self.fail_fast!r}: it is True, False or 'raise'")
         if self.fail_fast and self.max_failures:
@@ -111,12 +115,7 @@ class RunConfig:
     logging_config: Any = None
 
     def __post_init__(self) -> None:
-        for name, instead in (
-            ("worker_runtime_env", "ray.init(runtime_env=...) holds in all workers"),
-            ("logging_config", "logging.getLogger(...).setLevel(...) holds in all workers"),
-        ):
-            if (value := getattr(self, name)) is not None:
-                raise ValueError(f"RunConfig({name}={value!r}) has no counterpart: {instead}")
+        refuse_options("RunConfig", vars(self), _NOT_FOR_A_RUN)
         if self.local_dir is not None:
             raise DeprecationWarning("`RunConfig(local_dir)` is now `RunConfig(storage_path)`, as in Ray")
         if self.storage_filesystem is not None:

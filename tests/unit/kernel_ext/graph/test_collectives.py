@@ -11,8 +11,8 @@ from cellmesh.kernel_ext.graph import collectives as module
 from cellmesh.kernel_ext.graph.collectives import Collectives, Watched
 from cellmesh.kernel_ext.panel_messages import Collective
 
-from cellmesh.train import times as noted
-from cellmesh.train.times import N_RECORDS, RECORD, RankTimes
+from cellmesh.groups import times as noted
+from cellmesh.groups.times import N_RECORDS, RECORD, OwnTimes, RankTimes
 
 
 @dataclass
@@ -92,6 +92,21 @@ def test_collectives_soon_after_each_other_are_one_span_named_after_the_longest(
     assert read(watched, kept) == [(0, Collective(7, 0.0, 0.51, 0.507, 4, "barrier"))]
     collective(rank, clock, "gather", 0.001)
     assert read(watched, kept)[1] == (1, Collective(7, 0.61, 0.611, 0.001, 1, "gather"))
+
+
+def test_several_collectives_of_a_process_at_a_time_are_one_stretch(clock: Clock) -> None:
+    shared = memory(1)
+    own, watched, kept = OwnTimes(shared), Watched(shared), Collectives()
+    with own.noted("barrier()"):  # which nobody looks at
+        clock.now += 1
+    shared.watched[0] = True
+    for what in ("all_reduce of float32 (2,)", "broadcast of float32 (3,)"):
+        own.enter(what)
+        clock.now += 1
+    own.leave()
+    clock.now += 1
+    own.leave()
+    assert read(watched, kept) == [(0, Collective(7, 1.0, 4.0, 3.0, 1, "all_reduce of float32 (2,)"))]
 
 
 def test_thousands_of_collectives_are_no_more_records_than_their_time_has_room_for(clock: Clock) -> None:

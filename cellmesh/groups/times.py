@@ -1,4 +1,4 @@
-"""When the ranks of a group were in collectives: kept in shared memory while somebody looks (decision 140).
+"""When the members of a group were in collectives: kept in shared memory while somebody looks (decision 140).
 
 Each rank has a ring of records. A record is a collective, or several that have begun within `MERGED_S`: so a rank that
 does thousands in a second writes no more than one can see, and who looks has seconds to do so. While nobody looks a
@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 import pickle
 import struct
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..objects import put
 from ..session.current import current
 from ..shared_memory import shared_arrays
 
@@ -79,7 +82,7 @@ class CollectiveTimes:
         of = current()
         if not of.is_worker:
             return None
-        ref = put(self)
+        ref = of.client.put(self)
         of.collectives_begin(pickle.dumps(ref))
         return ref
 
@@ -131,3 +134,59 @@ class RankTimes:
         if seconds > self._longest:
             self._longest, self._longest_what = seconds, self._what
         _RECORD.pack_into(self._records, self._at, self._began, now, self._inside, self._calls, self._longest_what)
+
+
+class OwnTimes:
+    """The records of one process, of collectives that are in no memory of a group. Several may be under way at a time:
+    then it is in them from the beginning of the first to the end of the last.
+
+    Parameters
+    ----------
+    times : CollectiveTimes
+        Of one rank.
+    told : ObjectRef, optional
+        To be kept: what `CollectiveTimes.tell` has returned.
+    """
+
+    def __init__(self, times: CollectiveTimes, told: ObjectRef[CollectiveTimes] | None = None) -> None:
+        self._times, self._told = RankTimes(times, 0), told
+        self._lock = threading.Lock()
+        self._n = 0
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody looks."""
+        return bool(self._times.watched[0])
+
+    def enter(self, what: str) -> None:
+        """A collective begins; `leave` is to follow, from any thread."""
+        with self._lock:
+            self._n += 1
+            if self._n == 1:
+                self._times.enter(what)
+
+    def leave(self) -> None:
+        """One has ended, whatever has become of it."""
+        with self._lock:
+            self._n -= 1
+            if not self._n:
+                self._times.leave()
+
+    @contextmanager
+    def noted(self, what: str) -> Iterator[None]:
+        """The block is a collective."""
+        if not self.watched:
+            yield
+            return
+        self.enter(what)
+        try:
+            yield
+        finally:
+            self.leave()
+
+
+@cache
+def own_times() -> OwnTimes:
+    """Of this process, made when it is first asked for."""
+    times = CollectiveTimes(1)
+    return OwnTimes(times, times.tell())
