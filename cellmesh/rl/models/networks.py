@@ -61,7 +61,7 @@ class Mlp(nn.Sequential):
         super().__init__(*layers)
         linear: Any = layers[::2]
         self.weights: list[nn.Parameter] = [each for layer in linear for each in (layer.weight, layer.bias)]
-        self.is_tanh = any(isinstance(layer, nn.Tanh) for layer in layers)
+        self.is_tanh: bool = any(isinstance(layer, nn.Tanh) for layer in layers)
 
     def forward(self, x: Tensor) -> Tensor:
         if torch.is_grad_enabled():
