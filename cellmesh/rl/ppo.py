@@ -26,7 +26,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
 from .algorithm import Result
 from .episodes.statistics import RunningMoments
@@ -181,37 +180,47 @@ class PPO(SteppingAlgorithm):
             last = epoch == h.n_epochs - 1 or h.target_kl is not None
             told.clear()
             for rows in zip(*(part[order].split(h.minibatch_size) for part in batch), strict=True):
-                losses = self._learn_from(*rows)
-                if last:
-                    told.append(losses.detach())
+                told += self._learn_from(*rows, told=last)
             if h.target_kl is not None and float(torch.stack(told)[:, 3].mean()) > h.target_kl:
                 break
         means = torch.stack(told).mean(0).tolist()
         return dict(zip(("loss/policy", "loss/value", "entropy", "kl"), means, strict=True))
 
     def _learn_from(
-        self, observations: Tensor, actions: Tensor, old: Tensor, advantages: Tensor, returns: Tensor
-    ) -> Tensor:
-        """A step of Adam on a minibatch; returns the policy's loss, the value's, entropy, and divergence from π_old."""
+        self, observations: Tensor, actions: Tensor, old: Tensor, advantages: Tensor, returns: Tensor, told: bool
+    ) -> list[Tensor]:
+        """A step of Adam on a minibatch. If it is to be `told`: the policy's loss, the value's, entropy, and divergence
+        from π_old.
+
+        The gradient of the loss is written out as far as log π and V: of min(r A, clip(r, 1 - ε, 1 + ε) A) by log π it
+        is r A, and 0 where r is clipped.
+        """
         h, space = self.hyperparameters, self.action_space
         if len(old) > 1:
             variance, mean = torch.var_mean(advantages)
             advantages = (advantages - mean) / (variance.sqrt() + 1e-8)
-        parameters, values = self._policy(observations), self._value(observations)[:, 0]
-        log_ratio = log_likelihood(space, parameters, actions) - old
-        ratio = log_ratio.exp()
-        gain = torch.min(ratio * advantages, ratio.clamp(1 - h.clip, 1 + h.clip) * advantages).mean()
-        error = functional.mse_loss(values, returns)
-        loss = h.value_coefficient * error - gain
-        with torch.set_grad_enabled(h.entropy_coefficient > 0):
-            spread = entropy(space, parameters).mean()
+        parameters, values = self._policy(observations), self._value(observations)
+        log_p = log_likelihood(space, parameters, actions)
+        with torch.no_grad():
+            log_ratio = log_p - old
+            ratio = log_ratio.exp()
+            gain, error = ratio * advantages, values[:, 0] - returns
+            is_clipped = torch.where(advantages > 0, ratio > 1 + h.clip, ratio < 1 - h.clip)
+            by_log_p = gain.masked_fill(is_clipped, 0.0) / -len(old)
+            by_values = error[:, None] * (2 * h.value_coefficient / len(old))
+        outputs, gradients = [log_p, values], [by_log_p, by_values]
         if h.entropy_coefficient > 0:
-            loss = loss - h.entropy_coefficient * spread
-        self.flat.backward(loss)
+            outputs.append(entropy(space, parameters).mean())
+            gradients.append(torch.tensor(-h.entropy_coefficient))
+        self.flat.backward(outputs, gradients)
         self.flat.clip(h.max_grad_norm)
         self._adam.step()
+        if not told:
+            return []
         with torch.no_grad():
-            return torch.stack([-gain, error, spread, (ratio - 1 - log_ratio).mean()])
+            clipped = torch.min(gain, ratio.clamp(1 - h.clip, 1 + h.clip) * advantages)
+            spread, kl = entropy(space, parameters), ratio - 1 - log_ratio
+            return [torch.stack([-clipped.mean(), error.square().mean(), spread.mean(), kl.mean()])]
 
     def state(self) -> dict[str, Any]:
         """Weights, Adam's moments, the observations' moments."""

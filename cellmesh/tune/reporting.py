@@ -53,6 +53,7 @@ class TrialContext:
         self.iteration = order.checkpoint.iteration if order.checkpoint else 0
         self._time_before = order.checkpoint.time_total_s if order.checkpoint else 0.0
         self._began = self._last = time.monotonic()
+        self._thread = threading.get_ident()
         self._others = set(threading.enumerate()) - {threading.current_thread()}  # which earlier tasks have left
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self.word = "go"  # the latest answer
@@ -109,7 +110,7 @@ class TrialContext:
 
     def report(self, metrics: Mapping[str, Any], checkpoint: Any) -> None:
         """Tell the controller, and wait for what it says."""
-        if threading.current_thread() in self._others:
+        if threading.get_ident() != self._thread and threading.current_thread() in self._others:
             raise RuntimeError(
                 "this thread was begun before the trial that runs now, so it cannot report for it: a trial must wait "
                 "for its threads before it returns"

@@ -33,7 +33,9 @@ def mutant(name: str, test: str, file: str, old: str, new: str) -> Mutant:
 
 MUTANTS = [
     # ---- PPO
-    mutant("downhill", "ppo", "ppo.py", "loss = h.value_coefficient * error - gain", "loss = error + gain"),
+    mutant("downhill", "ppo", "ppo.py", "/ -len(old)", "/ len(old)"),
+    mutant("what is clipped goes on", "ppo", "ppo.py", "gain.masked_fill(is_clipped, 0.0)", "gain"),
+    mutant("no activation", "networks", "models/networks.py", "of_activation(g @ weight, x)", "g @ weight"),
     mutant("λ is forgotten", "ppo", "ppo.py", "goes_on * np.float32(lam) * advantage", "goes_on * advantage"),
     mutant(
         "an estimate goes on over the episode's end",

@@ -20,6 +20,8 @@ from support import probe_envs as probes
 torch = pytest.importorskip("torch", reason="no torch: pip install 'cellmesh[rl]'")
 
 from cellmesh import rl
+from cellmesh.rl.models.actions import Actions
+from cellmesh.rl.models.networks import entropy, log_likelihood
 from cellmesh.rl.ppo import gae
 
 pytestmark = pytest.mark.may_keep("threads", "of the session, which this module shares")
@@ -113,6 +115,31 @@ def test_policies_are_the_best(ppo: Make, env: Any, best: float) -> None:
         if result["training_iteration"] % 10 == 0 and min(algorithm.evaluate(4, seed=0)) >= best:
             break
         assert result["training_iteration"] < 300, algorithm.evaluate(4, seed=0)
+
+
+@pytest.mark.parametrize("env", [probes.ActionReward, probes.Continuous])
+def test_the_gradient_is_that_of_the_objective(ppo: Make, env: Any) -> None:
+    algorithm = ppo(env, seed=0, entropy_coefficient=0.1, max_grad_norm=1e9, **FAST)
+    rng, space, n = np.random.default_rng(0), algorithm.action_space, 64
+    observations = torch.from_numpy(rng.uniform(-1, 1, (n, 1)).astype(np.float32))
+    advantages, returns, apart = torch.from_numpy(rng.normal(size=(3, n)).astype(np.float32))
+    parameters = algorithm._policy(observations)
+    actions = torch.from_numpy(Actions(space).sample(parameters.detach().numpy(), rng))
+    log_p = log_likelihood(space, parameters, actions)
+    old = (log_p + 0.3 * apart).detach()
+
+    a = (advantages - advantages.mean()) / advantages.std()
+    ratio = (log_p - old).exp()
+    clipped = ratio.clamp(0.8, 1.2)
+    assert (clipped != ratio).sum() > 16
+    error = (algorithm._value(observations)[:, 0] - returns).square().mean()
+    gain = torch.min(ratio * a, clipped * a).mean()
+    algorithm.flat.backward(0.5 * error - gain - 0.1 * entropy(space, parameters).mean())
+    wanted = algorithm.flat.gradient.clone()
+
+    (told,) = algorithm._learn_from(observations, actions, old, advantages, returns, told=True)
+    torch.testing.assert_close(algorithm.flat.gradient, wanted, rtol=1e-4, atol=1e-6)
+    assert told[:2].tolist() == pytest.approx([-gain.item(), error.item()], rel=1e-4)
 
 
 # ---- the same
