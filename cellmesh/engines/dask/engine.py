@@ -1,13 +1,13 @@
 """Dask as an engine: `init(address="dask://HOST:PORT")`, or "dask+tls://" with the credentials of Dask's configuration.
 
-A parcel is a Dask task, which runs it in the pocket of its worker (`dask_worker`). What is large stays there: a task
+A parcel is a Dask task, which runs it in the pocket of its worker (`worker`). What is large stays there: a task
 scatters it, so Dask keeps it, and never makes it again, which is home's business. What has ended is gathered together,
 as much as there is by then. What tasks tell while they run comes as events of Dask's. The client is an asynchronous
 one, in a thread of its own, so no method waits. Public interfaces of `distributed` alone.
 
 Dask begins a task again when its worker has died, as often as its scheduler allows. A parcel that may be begun less
 often than that notes in the scheduler that it begins, and does not if that was noted often enough. Actors are in
-`dask_actors`.
+`actors`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ..exceptions import EngineError, EngineUnreachableError, EngineVersionError
-from ..text import first_line
-from .connecting import imported
-from .dask_actors import DaskActors
-from .dask_terms import Worker, failure_of, limits_for, native, nodes_of, version_problem
-from .dask_worker import Told, keep, known_of, look, marks, run_parcel
-from .interface import (
+from ...exceptions import EngineError, EngineUnreachableError, EngineVersionError
+from ...text import first_line
+from ..connecting import imported
+from ..interface import (
     Blob,
     Came,
     Capabilities,
@@ -47,6 +44,9 @@ from .interface import (
     Said,
     TaskEngine,
 )
+from .actors import DaskActors
+from .terms import Worker, failure_of, limits_for, native, nodes_of, version_problem
+from .worker import Told, keep, known_of, look, marks, run_parcel
 
 CONNECT_S = 10.0
 CLOSE_S = 3.0
