@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.flags import Flag
 from support.waiting import wait_until
 
 import cellmesh as cm
-from cellmesh.exceptions import ActorDiedError, ActorUnavailableError
+from cellmesh.exceptions import ActorDiedError, ActorUnavailableError, TaskCancelledError
 
 PATIENCE_S = 30.0
 capability = pytest.mark.capability
@@ -30,6 +31,10 @@ class Counter:
 
     def pid(self) -> int:
         return os.getpid()
+
+    def wait(self, begun: Flag, goes_on: Flag) -> None:
+        begun.set()
+        goes_on.wait()
 
     def fail(self) -> None:
         raise KeyError("no such thing")
@@ -180,6 +185,19 @@ def test_a_kill_that_lets_it_begin_again(on_engine: ModuleType) -> None:
     on_engine.kill(counter, no_restart=False)
     wait_until(lambda: not is_there(pid), PATIENCE_S)
     assert get(counter.pid.remote()) != pid
+
+
+@capability("actors")
+def test_a_call_that_waits_for_another_is_cancelled(on_engine: ModuleType, tmp_path: Path) -> None:
+    counter = on_engine.remote(Counter).remote()
+    begun, goes_on = Flag(tmp_path / "begun"), Flag(tmp_path / "goes_on")
+    waits, dropped, counted = counter.wait.remote(begun, goes_on), counter.add.remote(), counter.add.remote()
+    begun.wait(PATIENCE_S)
+    on_engine.cancel(dropped)
+    with pytest.raises(TaskCancelledError):
+        get(dropped)
+    goes_on.set()
+    assert get([waits, counted]) == [None, 1]
 
 
 @capability("actors")
