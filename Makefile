@@ -38,7 +38,7 @@ help:
 	@echo 'make dev              editable install: Python edits count at once; run it again after C or TypeScript edits'
 	@echo 'make devtree          build/dev for PYTHONPATH: no pip, no CMake, C rebuilt in seconds'
 	@echo 'make frontend         build the panel and the widget again'
-	@echo 'make bench            side by side with Ray and plain pools (W=name: one workload); make bench-panel: the panel; make bench-cluster: three machines; make bench-libraries: Tune, Train, RL; bench-engines: on Ray and Dask'
+	@echo 'make bench            side by side with Ray and plain pools (W=name: one workload); make bench-panel: the panel; make bench-cluster: three machines; make bench-libraries: Tune, Train, RL, groups; bench-engines: on Ray and Dask'
 	@echo 'make check-ray        programs of Ray, on Ray and on compat.ray: the same output, the same exceptions (ARGS: names, --record)'
 	@echo 'make screenshots      take the pictures in docs/images again from the real thing'
 	@echo 'make pins             pin the newest versions of everything that tests and make lab install (scripts/pins)'
@@ -151,6 +151,13 @@ screenshots: install-test browser
 	$(PYTHON) -m venv .venv-bench-ray
 	.venv-bench-ray/bin/python -m pip --disable-pip-version-check --quiet install ray==2.60.0 numpy
 
+# What runs cells in several processes, in one of their own too. torch first: of the index that says which one.
+.venv-bench-ranks/bin/ipcluster:
+	$(PYTHON) -m venv .venv-bench-ranks
+	.venv-bench-ranks/bin/python -m pip --disable-pip-version-check --quiet install torch==2.13.0
+	.venv-bench-ranks/bin/python -m pip --disable-pip-version-check --quiet install torch==2.13.0 numpy ipykernel==7.4.0 \
+	    jupyter_client ipyparallel==9.2.0 nbdistributed==0.1.0 torchmonarch==0.7.0
+
 # Dask as an engine needs one for its tests.
 .venv-dask/bin/dask:
 	$(PYTHON) -m venv .venv-dask
@@ -170,7 +177,7 @@ check-ray: $(VENV)/.installed .venv-bench-ray/bin/ray
 bench-cluster: $(VENV)/.installed
 	$(py) benchmarks/cluster.py $(ARGS)
 
-bench-libraries: $(VENV)/.installed $(VENV)/.test-tools $(VENV)/.bench-tools .venv-bench-ray/bin/ray
+bench-libraries: $(VENV)/.installed $(VENV)/.test-tools $(VENV)/.bench-tools .venv-bench-ray/bin/ray .venv-bench-ranks/bin/ipcluster
 	.venv-bench-ray/bin/python -m pip --disable-pip-version-check --quiet install 'ray[tune]==2.60.0' scikit-learn
 	$(run) benchmarks/libraries/bench.py $(ARGS)
 

@@ -1,5 +1,6 @@
 """`make bench-libraries`: Tune and Train beside Ray's, Tune beside Optuna with loky's processes, Train beside torch's
-own, RL beside gymnasium's vector environments and Stable-Baselines3, in one run.
+own, RL beside gymnasium's vector environments and Stable-Baselines3, groups of actors and cells in ranks beside
+ipyparallel, nbdistributed and Monarch, in one run.
 
     python benchmarks/libraries/bench.py                     all rows, three alternated rounds
     python benchmarks/libraries/bench.py --only digits       one row
@@ -11,9 +12,12 @@ Every figure is a median of rounds, each in a process of its own. Writes benchma
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import fnmatch
 import json
+import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -22,7 +26,12 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
+import procs
 from bench import RAY_PYTHON, ROOT, commit, machine
+
+PYTHONS = {"ray": RAY_PYTHON} | dict.fromkeys(
+    ("ipyparallel", "nbdistributed", "monarch"), ROOT / ".venv-bench-ranks/bin/python"
+)
 
 LABELS = {
     "cellmesh": "cellmesh",
@@ -33,8 +42,14 @@ LABELS = {
     "gymnasium_sync": "gymnasium, Sync",
     "gymnasium_async": "gymnasium, Async",
     "sb3": "Stable-Baselines3",
+    "loop": "a loop over handles",
+    "one": "one actor",
+    "ipyparallel": "ipyparallel",
+    "nbdistributed": "nbdistributed",
+    "monarch": "Monarch",
 }
-TUNE, TRAIN, RL = "tune_workloads.py", "train_workloads.py", "rl_workloads.py"
+TUNE, TRAIN, RL, GROUPS = "tune_workloads.py", "train_workloads.py", "rl_workloads.py", "group_workloads.py"
+IN_CELLS = ("cellmesh", "ipyparallel", "nbdistributed")
 
 
 @dataclass(frozen=True)
@@ -111,14 +126,71 @@ ROWS = (
     Row("ppo_step", "PPO on CartPole, a step with its learning", "us", ">= 3 x SB3", ("cellmesh", "sb3"), program=RL),
     Row("ppo_475", "PPO on CartPole, to 475", "s", "<= 45", ("cellmesh", "sb3"), seeds=5, program=RL),
     Row("es_475", "ES on CartPole, to 475, two workers", "s", "<= 20", ("cellmesh",), seeds=5, program=RL),
+    Row(
+        "group_call",
+        "a call of 8 members, with their answers",
+        "us",
+        "<= 1.3 x loop",
+        ("cellmesh", "loop", "ray", "ipyparallel", "monarch"),
+        program=GROUPS,
+    ),
+    Row(
+        "group_make",
+        "8 members made, until all have answered",
+        "s",
+        "<= 1.2 x one",
+        ("cellmesh", "one", "ray", "monarch"),
+        program=GROUPS,
+    ),
+    Row(
+        "ranks_empty",
+        "an empty cell in 4 ranks, beyond a plain cell",
+        "ms",
+        "<= 3",
+        (*IN_CELLS, "monarch"),
+        program=GROUPS,
+    ),
+    Row(
+        "ranks_start",
+        "4 ranks made, until their first answer (torch is warm; others: never)",
+        "s",
+        "<= 0.4",
+        (*IN_CELLS, "monarch"),
+        program=GROUPS,
+    ),
+    Row(
+        "ranks_stop",
+        "stop button of 4 ranks, until the next cell has run in them",
+        "s",
+        "<= 0.3",
+        (*IN_CELLS, "monarch"),
+        program=GROUPS,
+    ),
+    Row(
+        "ranks_error",
+        "a cell in which one rank raises and 3 wait for it",
+        "s",
+        "<= 1",
+        IN_CELLS,
+        program=GROUPS,
+    ),
     Row("serving", "a policy served, batches of 64 states of 4 KB, a state", "us", "<= 50", ("cellmesh",), program=RL),
 )
 
 
 def measure(api: str, row: Row, seed: int | None = None) -> dict:
-    python = str(RAY_PYTHON) if api == "ray" else sys.executable
-    command = [python, str(HERE / row.program), api, row.name, *([] if seed is None else [str(seed)])]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    command = [str(PYTHONS.get(api, sys.executable)), str(HERE / row.program), api, row.name]
+    marker = procs.new_marker()
+    done = subprocess.run(
+        command + ([] if seed is None else [str(seed)]),
+        capture_output=True,
+        text=True,
+        timeout=900,
+        env={**os.environ, procs.MARKER: marker},
+    )
+    for left in procs.carriers(marker):  # engines of a kernel that did not end them
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            os.kill(left, signal.SIGKILL)
     if done.returncode:
         raise SystemExit(f"{api} {row.name}: {done.stderr[-3000:]}")
     return json.loads(done.stdout.splitlines()[-1])
@@ -148,21 +220,21 @@ def main() -> None:
 
 
 def line(row: Row, samples: dict[str, list[dict]]) -> str:
-    """The row of the table: medians, and how many times better than each peer."""
+    """The row of the table: medians, and how many times that of cellmesh each peer's is."""
     medians = {api: statistics.median(one[row.unit] for one in runs) for api, runs in samples.items()}
-    cells = [row.title, row.unit]
-    for api in LABELS:
-        extra = ""
+    told = {}
+    for api, runs in samples.items():
+        told[api] = next((one["said"] for one in runs if "said" in one), f"{medians[api]:.4g}")
         for key in ("accuracy", "files"):
-            if api in samples and key in samples[api][0]:
-                extra += f", {key} {statistics.median(one[key] for one in samples[api]):.4g}"
-        cells.append(f"{medians[api]:.4g}{extra}" if api in medians else "-")
-    ratios = [f"{medians[api] / medians['cellmesh']:.2f}x {LABELS[api]}" for api in medians if api != "cellmesh"]
-    return "| " + " | ".join([*cells, ", ".join(ratios) or "-", row.goal]) + " |"
+            if key in runs[0]:
+                told[api] += f", {key} {statistics.median(one[key] for one in runs):.4g}"
+    own = told.pop("cellmesh")
+    peers = [f"{LABELS[api]} {figure} ({medians[api] / medians['cellmesh']:.2f}x)" for api, figure in told.items()]
+    return "| " + " | ".join([row.title, row.unit, own, "; ".join(peers) or "-", row.goal]) + " |"
 
 
 def page(rows: list[Row], samples: dict, versions: dict[str, str], opt: argparse.Namespace, day: str) -> str:
-    head = ["what", "unit", *LABELS.values(), "how many times better", "goal"]
+    head = ["what", "unit", "cellmesh", "peers, and how many times that", "goal"]
     return "\n".join(
         [
             f"# Libraries, {day}",

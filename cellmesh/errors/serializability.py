@@ -35,6 +35,8 @@ REMEDY = (
     "Create it where it is used, inside the function or in the actor's __init__, and send what it is made of; or give "
     "its class a __reduce__ that makes it again on the other side."
 )
+TOO_DEEP = "it lies deeper than pickle can follow"
+FLAT_REMEDY = "Send what it holds in a flat form: a list of its levels, say, or of pairs of a parent and a child."
 ITEMS_REMEDY = "Send its items, list(...) of it; or have f.map(...) call the function for each of them."
 
 
@@ -133,6 +135,8 @@ def pickling_error(value: object, reason: BaseException, name: str | None = None
 
 
 def _remedy(failures: Sequence[Failure]) -> str:
+    if all(failure.reason == TOO_DEEP for failure in failures):
+        return FLAT_REMEDY
     return ITEMS_REMEDY if all(failure.type_name == "generator" for failure in failures) else REMEDY
 
 
@@ -211,7 +215,7 @@ def _culprits(value: object, ways: _Ways, most: int, limit_s: float = math.inf) 
         except BaseException as problem:  # whatever the classes of the user raise is what we came for
             if ends_process(problem):
                 raise
-            reason = _said(problem) if isinstance(problem, TypeError) else f"{type(problem).__name__}: {_said(problem)}"
+            reason = _reason(problem)
         finally:
             pickler.clear_memo()  # of what was made on the way, which the traceback would keep
         last, nearest = pickler.last, pickler.nearest
@@ -220,6 +224,16 @@ def _culprits(value: object, ways: _Ways, most: int, limit_s: float = math.inf) 
         if nearest is None or nearest is value:
             return
         known[id(nearest)] = nearest
+
+
+def _reason(problem: BaseException) -> str:
+    """Why an object cannot be pickled, without a full stop."""
+    if isinstance(problem, RecursionError) or isinstance(
+        problem.__cause__, RecursionError
+    ):  # cloudpickle.s own
+        return TOO_DEEP
+    said = _said(problem).rstrip(".")
+    return said if isinstance(problem, TypeError) else f"{type(problem).__name__}: {said}"
 
 
 def _failure(culprit: _Culprit, ways: _Ways, name: str) -> Failure:

@@ -28,7 +28,7 @@ def start(config: Config, launched: Launch | None = None) -> Session:
     """
     from ..scheduler.node.handle import Node
     from .init_arguments import cluster_config, engine_config, left_note
-    from .worker_modules import WORKER_MODULES
+    from .worker_modules import worker_modules
 
     with process.starting:
         refuse_after_fork()
@@ -38,7 +38,7 @@ def start(config: Config, launched: Launch | None = None) -> Session:
             node = Node.connect(config.address)
         else:
             node = Node.start(
-                modules=WORKER_MODULES,
+                modules=worker_modules(),
                 resources=config.resources,
                 object_store_memory=config.object_store_memory,
                 log_to_driver=config.log_to_driver,

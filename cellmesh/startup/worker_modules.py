@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from ..scheduler.node.handle import WorkerModules
 
 WORKER_MODULES = WorkerModules(
@@ -16,3 +18,13 @@ WORKER_MODULES = WorkerModules(
     ),
     preload_idle=("cellmesh.submit.remote_function", "cellmesh.submit.actor_class"),
 )
+
+# Of a program that has imported `cellmesh.tune`: what the process of an experiment needs. The first worker is soon that
+# one, and would import it while the program and the zygote do: three processes, each of them the same.
+_OF_EXPERIMENTS = ("numpy.random", "cellmesh.tune.running.host", "cellmesh.tune.trainable")
+
+
+def worker_modules() -> WorkerModules:
+    """Those, and what this program's workers will need by what it has imported so far."""
+    more = _OF_EXPERIMENTS if "cellmesh.tune" in sys.modules else ()
+    return WORKER_MODULES._replace(preload=(*WORKER_MODULES.preload, *more))

@@ -42,11 +42,22 @@ def default_storage() -> Path:
 
 def encode(record: Record) -> bytes:
     """The record's line."""
-    if isinstance(record, (Suggested, Launched)) and record.config is not None:
-        record = msgspec.structs.replace(record, config=to_json(record.config))
-    elif isinstance(record, Reported):
+    if isinstance(record, Reported):
+        if line := _encoded_at_once(record):
+            return line
         record = msgspec.structs.replace(record, result=to_json(record.result))
+    elif isinstance(record, (Suggested, Launched)) and record.config is not None:
+        record = msgspec.structs.replace(record, config=to_json(record.config))
     return _encoder.encode(record) + b"\n"
+
+
+def _encoded_at_once(record: Reported) -> bytes:
+    """The line of a report, of which there are thousands a second; b"" if something in it may need another form."""
+    try:
+        line = _encoder.encode(record)
+    except (TypeError, ValueError, OverflowError):  # large numbers, lone surrogates, what has no form in JSON
+        return b""
+    return b"" if b"null" in line or b'"$"' in line else line + b"\n"  # NaN is null, too
 
 
 def decode(line: bytes) -> AnyRecord:

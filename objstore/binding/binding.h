@@ -26,6 +26,7 @@
 #include "tasks/actor.h"
 #include "tasks/placement.h"
 #include "tasks/resource.h"
+#include "tasks/retry.h"
 #include "tasks/task.h"
 #include "tasks/task_stream.h"
 #include "tasks/verify_task.h"

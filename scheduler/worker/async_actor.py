@@ -22,6 +22,7 @@ from .generators import is_generator, run_generator
 # Calls begun in one turn of the loop. More would only make the first wait for the last.
 BATCH = 64
 LEAVE, TIMED_OUT = -1, -2
+NOT_CALLED, OVER = object(), object()
 # For what a constructor that failed has started, to end when it is cancelled.
 CLOSING_S = 1.0
 
@@ -36,26 +37,31 @@ class MailboxSelector(selectors.DefaultSelector):
 
     def __init__(self) -> None:
         super().__init__()
-        self._take: Callable[[float | None], bool] | None = None
+        self._has_room: Callable[[], bool] = lambda: False
+        self._is_taking = False
         self._armed = threading.Semaphore(0)
         self._watching = False
 
-    def sleep_in(self, take: Callable[[float | None], bool], wake: Callable[[], None]) -> None:
+    def sleep_in(
+        self, has_room: Callable[[], bool], take: Callable[[float | None], None], wake: Callable[[], None]
+    ) -> None:
         """Sleep in a mailbox from now on.
 
         Parameters
         ----------
+        has_room : callable
+            Whether calls can be taken.
         take : callable
             ``take(timeout)`` begins the calls that have come; with none there it waits at most `timeout` seconds for
-            one. False: there is no room for calls, it did not wait.
+            one.
         wake : callable
-            Ends a waiting `take` from another thread.
+            Ends a `take` that waits, or else the next one at once, from another thread.
         """
-        self._take, self._wake = take, wake
+        self._has_room, self._take, self._wake = has_room, take, wake
         threading.Thread(target=self._watch, name="descriptors", daemon=True).start()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if self._take is None:
+        if not self._has_room():
             return super().select(timeout)
         if timeout is None or timeout > 0:
             if ready := super().select(0):
@@ -65,9 +71,17 @@ class MailboxSelector(selectors.DefaultSelector):
                 self._armed.release()
         else:
             ready = []
-        if not self._take(timeout):
-            return ready or super().select(timeout)
-        return ready or super().select(0)
+        self._is_taking = True
+        self._take(timeout)
+        self._is_taking = False
+        return ready or (super().select(0) if timeout == 0 else [])  # what has become ready meanwhile, the next finds
+
+    def wake(self) -> bool:
+        """From another thread, which has given the loop something to do: whether that is seen to by now."""
+        is_taking = self._is_taking
+        if is_taking:  # else, or when it has taken, the loop looks at what it has to do before it waits again
+            self._wake()
+        return is_taking
 
     def _watch(self) -> None:
         """In its thread, once for each time that it is armed: sleep until a descriptor is ready, then wake the loop."""
@@ -78,6 +92,23 @@ class MailboxSelector(selectors.DefaultSelector):
             poller.poll()
             self._watching = False
             self._wake()
+
+
+class MailboxLoop(asyncio.SelectorEventLoop):
+    """A loop that other threads wake without a descriptor, and so without the thread that watches those."""
+
+    def __init__(self) -> None:
+        self._mailbox = MailboxSelector()
+        super().__init__(self._mailbox)
+
+    @property
+    def mailbox(self) -> MailboxSelector:
+        """Where it sleeps."""
+        return self._mailbox
+
+    def _write_to_self(self) -> None:  # what `call_soon_threadsafe` does last
+        if not self._mailbox.wake():
+            super()._write_to_self()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] (in no stub)
 
 
 def serve_loops(client: Any, hooks: Any, first: AsyncServer, limits: list[int]) -> None:
@@ -113,8 +144,7 @@ class AsyncServer:
 
     def __init__(self, client: Any, group: int) -> None:
         self._client, self._group = client, group
-        self._selector = MailboxSelector()
-        self._loop = asyncio.SelectorEventLoop(self._selector)
+        self._loop = MailboxLoop()
         self._max_concurrency = 0
         self._running: dict[int, asyncio.Task[None]] = {}
         self._started: set[int] = set()  # those of them that have begun
@@ -153,7 +183,7 @@ class AsyncServer:
             In the main thread, those in others.
         """
         self._max_concurrency = max_concurrency
-        self._selector.sleep_in(self._take, self._client.wake)
+        self._loop.mailbox.sleep_in(self._has_room, self._take, self._client.wake)
         # Not asyncio.run, which would cancel what the class runs beside its calls: the process ends anyhow.
         self._loop.run_until_complete(self._serve(others))
 
@@ -167,37 +197,61 @@ class AsyncServer:
         await self._end.wait()
         await asyncio.gather(*self._running.values())
 
-    def _take(self, timeout: float | None) -> bool:
+    def _has_room(self) -> bool:
+        return not self._ended and len(self._running) < self._max_concurrency
+
+    def _take(self, timeout: float | None) -> None:
         """Begin the calls that have come, waiting for the first at most `timeout` seconds."""
         n_free = min(self._max_concurrency - len(self._running), BATCH)
-        if self._ended or n_free <= 0:
-            return False
         call = self._client.next(timeout, self._group)
         while call >= 0:
             self._begin(call)
             n_free -= 1
             if not n_free:
-                return True
+                return
             call = self._client.next(0, self._group)
         if call == LEAVE:
             self._ended = True
             self._end.set()
             self._client.wake()  # the other loops, which may sleep
-        return True
 
     def _begin(self, call: int) -> None:
         context = contextvars.copy_context()
+        value = NOT_CALLED
+        if len(self._started) == len(self._running):  # else it would overtake those which are to begin
+            value = context.run(self._call, call)
+            if value is OVER:
+                return
         context.run(current_call.set, call)
-        self._running[call] = self._loop.create_task(self._execute(call), context=context)
+        self._running[call] = self._loop.create_task(self._execute(call, value), context=context)
 
-    async def _execute(self, call: int) -> None:
+    def _call(self, call: int) -> Any:
+        """Call the method here and now: without a task of the loop, which a plain method does not need. What it returns
+        if that is to be waited for, else `OVER`.
+        """
+        current_call.set(call)
+        try:
+            method, args, kwargs = self._client.load(call)
+            value = method(*args, **kwargs)
+            if inspect.isawaitable(value) or is_generator(value):
+                return value
+        except BaseException as error:  # as in `_execute`
+            self._client.fail(call, error)
+        else:
+            self._client.finish(call, value)
+        return OVER
+
+    async def _execute(self, call: int, value: Any) -> None:
         yielded: list[list[Any]] = []  # by a generator
         try:
             self._started.add(call)
             if call in self._doomed:
+                if inspect.iscoroutine(value):
+                    value.close()
                 raise asyncio.CancelledError
-            method, args, kwargs = self._client.load(call)
-            value = method(*args, **kwargs)
+            if value is NOT_CALLED:
+                method, args, kwargs = self._client.load(call)
+                value = method(*args, **kwargs)
             if inspect.isawaitable(value):
                 value = await value
             if is_generator(value):

@@ -38,7 +38,7 @@ class Kind:
     one : callable
         The command for some of its tests by name; None where it runs only as a whole.
     budget_s : int
-        What it may take on two quiet cores, beside two other kinds; stands beside what it took. 0: no budget.
+        What it may take on two quiet cores, beside three other kinds; stands beside what it took. 0: no budget.
     inputs : callable
         All files that decide what it finds, tools and libraries aside. It does not run again while it has passed with
         these (scripts/testing/unchanged.py). None where that cannot be said, or would take as long as the check.
@@ -101,6 +101,9 @@ BUILT = {"built", "lib", "out", "node_modules", "__pycache__"}  # folders
 CLANG_FORMAT = Path(sys.executable).parent / "clang-format"
 RUFF = [sys.executable, "-m", "ruff"]
 
+# Of the project's own tests, those of what builds and runs the others; the rest are among the static checks.
+TOOLS = "tests/project/test_packaging.py tests/project/test_running.py tests/project/test_suites.py"
+
 # Static checks. What they need of the package is in build/dev.
 LINT = [
     Kind(
@@ -140,7 +143,7 @@ LINT = [
             files, "labextension", others="package.json package-lock.json .editorconfig .gitignore scripts/frontend.py"
         ),
     ),
-    Kind("project", [*PYTEST, "tests/project", "--ignore=tests/project/test_packaging.py"], 300, in_tree=True),
+    Kind("project", [*PYTEST, "tests/project", *(f"--ignore={path}" for path in TOOLS.split())], 300, in_tree=True),
 ]
 
 LONG_C = "stepping_test crash_test fuzz_test scale_test threads_test"
@@ -165,20 +168,19 @@ PYTHONPATH="$PWD/build/sanitized" "$0" -m pytest -m "not slow" \\
 
 CONTROL_STORE = "tests/cluster/store/test_control_store.py"  # alone, as it needs a Redis of its own
 
-# What stands on the public API alone, or in a kernel.
-ABOVE = "tests/compat tests/engines tests/gpu tests/kernel tests/rl tests/train tests/tune"
-# What needs a session, or less. Of the project's own tests most are among the static checks.
-BELOW = "tests/objstore tests/project/test_packaging.py tests/runtime tests/scheduler tests/typing tests/unit"
+BELOW = f"tests/objstore {TOOLS} tests/scheduler tests/typing tests/unit"
 
-# The longest first, so that those that run at once end together.
+# The longest first, and none longer than a third of all, so that those that run at once end together.
 KINDS = [
-    pytest_kind("python", BELOW, 3000, budget_s=1200),
-    pytest_kind("kernels and libraries", ABOVE, 3000, budget_s=850),
+    pytest_kind("runtime", "tests/runtime", 3000, budget_s=850),
     pytest_kind("clusters", f"tests/cluster --ignore={CONTROL_STORE}", 3000, budget_s=800, missing=apt.redis_server),
+    pytest_kind("libraries", "tests/compat tests/rl tests/train tests/tune", 3000, budget_s=700),
+    pytest_kind("kernels", "tests/engines tests/gpu tests/kernel", 3000, budget_s=500),
+    pytest_kind("panel", "tests/ui", 3000, budget_s=450, missing=browser.install),
     c_kind(
         "c under sanitizers", 3000, "SAN=address,undefined", "crash_test_ARGS=sample", "DEADLINE_S=2900", budget_s=300
     ),
-    pytest_kind("panel", "tests/ui", 3000, budget_s=550, missing=browser.install),
+    pytest_kind("units and the store", BELOW, 3000, budget_s=400),
     c_kind("c", 1800, "stepping_test_ARGS=sample", "DEADLINE_S=1700", budget_s=120),
     c_kind("threads as clients", 600, "SAN=thread", "TESTS=threads_test", budget_s=60),
     Kind("models", [sys.executable, "models/run.py"], 600, budget_s=60),

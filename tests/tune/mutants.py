@@ -164,8 +164,8 @@ CONTROL = [
     Mutant(
         "the end of an earlier attempt is heard",
         "controller.py",
-        "if event.attempt != trial.attempt or trial.process is Process.NONE:",
-        "if trial.process is Process.NONE:",
+        "if event.attempt != trial.attempt or trial.process is NONE:",
+        "if trial.process is NONE:",
     ),
     Mutant("one failure too few", "controller.py", "n_failures <= self.plan", "n_failures < self.plan"),
     Mutant("what was cut off stays ended", "controller.py", "elif trial.is_cut or (", "elif ("),
@@ -178,7 +178,7 @@ CONTROL = [
     Mutant(
         "a process that leaves is not waited for",
         "processes.py",
-        "if trial.process is Process.LEAVES:",
+        "if trial.process is LEAVES:",
         "if False:",
     ),
     Mutant("a checkpoint in use is deleted", "keeping.py", " or self._n_users[one[0].path]", ""),

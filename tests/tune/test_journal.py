@@ -40,6 +40,8 @@ RECORDS: list[Any] = [
     Reported(
         at=4.0, trial=0, attempt=1, result={"a/b": -float("inf"), "text": "\ud800"}, checkpoint=Saved("p", 1, 0.5)
     ),
+    Reported(at=4.5, trial=0, attempt=1, result={"n": 1 << 80, "m": 1 << 63, "none": None, "list": [0.5, 2], "s": "$"}),
+    Reported(at=4.6, trial=0, attempt=1, result={"$": "int", "value": (1, 2)}),
     Ended(at=5.0, trial=0, attempt=1, outcome="gone", error="it went"),
     Closed(at=6.0),
 ]

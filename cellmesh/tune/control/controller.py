@@ -25,7 +25,7 @@ from .keeping import Keeping
 from .metric import has_metric, never_reported
 from .processes import Processes
 from .room import in_words as in_resources
-from .trial import Process, State, Trial
+from .trial import ERROR, LEAVES, NONE, PAUSED, RUNNING, WAITS, WORKS, Trial
 
 MAX_HELD = 64  # processes that wait inside a report; beyond that a paused trial without a checkpoint begins again
 
@@ -101,16 +101,16 @@ class Controller(Processes):
         self._asking.restart()
         self.closing, self.is_failed, self.is_over = "", False, False
         for trial in self.trials:
-            self._has(trial, Process.NONE)
+            self._has(trial, NONE)
         for trial in reversed(self.trials):
-            if trial.state is State.RUNNING:
+            if trial.state is RUNNING:
                 self._move(trial, "again", "its controller has ended")
                 self.waiting.appendleft(trial)
-            elif trial.is_cut or (trial.state is State.ERROR and event.errored):
+            elif trial.is_cut or (trial.state is ERROR and event.errored):
                 self._reopen(trial, event.errored == "restart")
 
     def _reopen(self, trial: Trial, from_the_start: bool) -> None:
-        if trial.state is State.ERROR and from_the_start:
+        if trial.state is ERROR and from_the_start:
             self._keeping.goes_on_from(trial, None)
         self._move(trial, "reopen", "its experiment goes on")
         trial.is_cut, trial.n_failures = False, 0
@@ -142,10 +142,10 @@ class Controller(Processes):
         trial = self.trials[event.trial]
         if not self.hears(event):
             self._do(Answer(event.trial, event.attempt, "stop"))
-            if event.attempt == trial.attempt and trial.process is Process.LEAVES:
+            if event.attempt == trial.attempt and trial.process is LEAVES:
                 self._is_ignored(trial)
             return
-        self._has(trial, Process.WAITS)
+        self._has(trial, WAITS)
         trial.last = event.result
         if event.checkpoint is not None:
             self._keeping.keep(trial, event.checkpoint)
@@ -162,18 +162,18 @@ class Controller(Processes):
             self._decide(self._ask(self.scheduler.on_trial_result, [], trial.number, event.result))
         if not self.closing and (why := self._ask(self._enough_for_all, "")):
             self._close(why)
-        if trial.process is Process.WAITS:
-            if trial.state is State.RUNNING:
+        if trial.process is WAITS:
+            if trial.state is RUNNING:
                 self._answer(trial, "go")
-            elif trial.state is State.PAUSED:  # as it was asked to while it worked, or just now
+            elif trial.state is PAUSED:  # as it was asked to while it worked, or just now
                 self._let_go(trial)
 
     def _on_ended(self, event: Ended) -> None:
         trial = self.trials[event.trial]
-        if event.attempt != trial.attempt or trial.process is Process.NONE:
+        if event.attempt != trial.attempt or trial.process is NONE:
             return
-        was_leaving = trial.process is Process.LEAVES
-        self._has(trial, Process.NONE)
+        was_leaving = trial.process is LEAVES
+        self._has(trial, NONE)
         if event.checkpoint is not None:
             if event.outcome == "paused" or trial.is_over:
                 self._keeping.keep(trial, event.checkpoint)
@@ -184,7 +184,7 @@ class Controller(Processes):
         if event.outcome in ("failed", "lost"):
             self._fail(trial, event.error)
         elif event.outcome == "gone":  # no fault of the trial's
-            if trial.state is State.RUNNING:
+            if trial.state is RUNNING:
                 self._move(trial, "again", event.error)
                 self.waiting.appendleft(trial)
         elif not was_leaving:
@@ -195,7 +195,7 @@ class Controller(Processes):
         trials = self.trials if event.trial < 0 else self.trials[event.trial : event.trial + 1]
         if event.what == "stop":
             for trial in trials:
-                if trial.is_over and trial.process is Process.LEAVES:  # asked for again, as it has not ended yet
+                if trial.is_over and trial.process is LEAVES:  # asked for again, as it has not ended yet
                     self._do(Interrupt(trial.number, trial.attempt, by_force=True))
         if event.trial < 0 and event.what == "stop":
             self._close(why, event.failed)
@@ -235,17 +235,17 @@ class Controller(Processes):
                 self._exploit(trial, decision)
 
     def _pause(self, trial: Trial, why: str, by: str) -> None:
-        if trial.state is not State.PAUSED:
+        if trial.state is not PAUSED:
             self._move(trial, "pause", why)
         elif by == "scheduler":
             return
         trial.paused_by = by
-        if trial.process is Process.WAITS:
+        if trial.process is WAITS:
             self._let_go(trial)
 
     def _let_go(self, trial: Trial) -> None:
         """A paused trial whose process waits: it may end if the trial can go on without it, else it is held."""
-        self._has(trial, Process.WAITS)  # which is not busy any more
+        self._has(trial, WAITS)  # which is not busy any more
         if self.plan.can_save or self._keeping.is_saved(trial):
             self._answer(trial, "pause")
             return
@@ -257,12 +257,12 @@ class Controller(Processes):
             self._answer(trial, "pause")
 
     def _resume(self, trial: Trial) -> None:
-        if trial.state is not State.PAUSED:
+        if trial.state is not PAUSED:
             return
         self._move(trial, "resume", "")
         n_before = sum(t.attempt > 0 for t in self.waiting)
         self.waiting.insert(n_before, trial)
-        if trial.process is Process.WORKS:  # it was paused since its last report, and has its room still
+        if trial.process is WORKS:  # it was paused since its last report, and has its room still
             self._begin(trial)
 
     def _exploit(self, trial: Trial, decision: Exploit) -> None:
@@ -277,7 +277,7 @@ class Controller(Processes):
             return
         trial.config, trial.is_changed = decision.config, True
         self._keeping.goes_on_from(trial, checkpoint)
-        if trial.state is State.RUNNING:
+        if trial.state is RUNNING:
             self._move(trial, "again", f"it goes on from trial {decision.donor}")
             self.waiting.appendleft(trial)
         self._dismiss(trial)
@@ -291,7 +291,7 @@ class Controller(Processes):
     def _fail(self, trial: Trial, error: str) -> None:
         trial.n_failures += 1
         if trial.n_failures <= self.plan.max_failures or self.plan.max_failures < 0:
-            if trial.state is State.RUNNING:
+            if trial.state is RUNNING:
                 self._move(trial, "again", error)
                 at = trial.iteration
                 # Whoever gets further goes on at once, as if nothing had been; whoever does not lets the others pass.
@@ -349,13 +349,13 @@ class Controller(Processes):
             self._begin(trial)
             if self.closing:
                 return
-            if trial.process is Process.WAITS:
+            if trial.process is WAITS:
                 self._answer(trial, "go")
             else:
                 trial.attempt += 1
                 trial.ran_with = trial.config
                 trial.n_ignored = 0
-                self._has(trial, Process.WORKS)
+                self._has(trial, WORKS)
                 self._do(Launch(trial.number, trial.attempt))
         room = self.capacity - len(self.busy)
         if self.room.nodes:  # how many more there is room for hangs on what they will take
@@ -366,7 +366,7 @@ class Controller(Processes):
             self._do(Suggest())
 
     def _begin(self, trial: Trial) -> None:
-        self._move(trial, "launch", "", is_noted=trial.process is not Process.NONE)  # else `Launch` says it
+        self._move(trial, "launch", "", is_noted=trial.process is not NONE)  # else `Launch` says it
         self._ask(self.scheduler.on_trial_begin, None, trial.number)
 
     def _is_starved(self) -> bool:
@@ -393,7 +393,7 @@ class Controller(Processes):
         """Say after the first trial that the metric is not among what it reports."""
         if trial.has_metric or self.plan.metric is None or self._has_warned_of_metric:
             return
-        if trial.last is None and (trial.state is State.ERROR or trial.why):  # it has not come so far
+        if trial.last is None and (trial.state is ERROR or trial.why):  # it has not come so far
             return
         self._has_warned_of_metric = True
         text = never_reported(trial.number, self.plan.metric, trial.last or {})

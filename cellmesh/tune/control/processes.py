@@ -8,7 +8,7 @@ from ..records import Reported
 from . import texts
 from .actions import Action, Answer, Interrupt, Note, Warn, Word
 from .room import Room
-from .trial import Process, State, Trial, next_state
+from .trial import LEAVES, NONE, PENDING, WAITS, WORKS, Process, Trial, next_state
 
 MAX_IGNORED = 10  # reports after an attempt was told to end, before its process is ended
 
@@ -33,7 +33,7 @@ class Processes:
         """
         passed: list[Trial] = []
         for trial in self.waiting:
-            if trial.process is Process.LEAVES:
+            if trial.process is LEAVES:
                 continue
             if trial.resources is None or self.room.fits(trial.resources):
                 for other in passed:
@@ -47,7 +47,7 @@ class Processes:
     def hears(self, event: Reported) -> bool:
         """Whether a report counts; its process may be to end, and not know it yet."""
         trial = self.trials[event.trial]
-        return event.attempt == trial.attempt and trial.process is Process.WORKS
+        return event.attempt == trial.attempt and trial.process is WORKS
 
     def checkpoints(self) -> set[str]:
         """The paths of the checkpoints that trials have, or go on from."""
@@ -55,15 +55,15 @@ class Processes:
         return own | {trial.checkpoint.path for trial in self.trials if trial.checkpoint is not None}
 
     def _answer(self, trial: Trial, word: Word) -> None:
-        self._has(trial, Process.WORKS if word == "go" else Process.LEAVES)
+        self._has(trial, WORKS if word == "go" else LEAVES)
         self._do(Answer(trial.number, trial.attempt, word))
 
     def _dismiss(self, trial: Trial, at_once: bool = False) -> None:
         """Its process is not needed any more."""
-        if trial.process is Process.WAITS:
+        if trial.process is WAITS:
             self._answer(trial, "stop")
-        elif trial.process is Process.WORKS:
-            self._has(trial, Process.LEAVES)
+        elif trial.process is WORKS:
+            self._has(trial, LEAVES)
             if at_once:
                 self._do(Interrupt(trial.number, trial.attempt))
 
@@ -79,7 +79,9 @@ class Processes:
     def _has(self, trial: Trial, process: Process) -> None:
         trial.process = process
         is_held = trial.is_held
-        if process is Process.NONE or is_held:
+        if trial in self.busy and process is not NONE and not is_held:
+            return  # as at each report
+        if process is NONE or is_held:
             self.busy.discard(trial)
             self.room.give(trial.number)
         else:
@@ -88,7 +90,7 @@ class Processes:
         (self.held.add if is_held else self.held.discard)(trial)
 
     def _move(self, trial: Trial, event: str, why: str, is_noted: bool = True) -> None:
-        if trial.state is State.PENDING:
+        if trial.state is PENDING:
             self.waiting.remove(trial)
         trial.state, trial.why, trial.paused_by = next_state(trial.state, event), why, ""
         if is_noted:

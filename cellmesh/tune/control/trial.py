@@ -39,23 +39,27 @@ class Process(Enum):
     LEAVES = "leaves"  # has been told to end, or will be at its next report; what it still reports is not heard
 
 
+# Members by themselves: in Python 3.11 looking one up in its class takes 0.1 us, which is much of a report's time.
+PENDING, RUNNING, PAUSED, TERMINATED, ERROR = State
+NONE, WORKS, WAITS, LEAVES = Process
+
 TRANSITIONS: dict[tuple[State, str], State] = {
-    (State.PENDING, "launch"): State.RUNNING,
-    (State.PENDING, "pause"): State.PAUSED,
-    (State.PENDING, "end"): State.TERMINATED,
-    (State.PENDING, "fail"): State.ERROR,
-    (State.RUNNING, "pause"): State.PAUSED,
-    (State.RUNNING, "again"): State.PENDING,
-    (State.RUNNING, "end"): State.TERMINATED,
-    (State.RUNNING, "fail"): State.ERROR,
-    (State.PAUSED, "resume"): State.PENDING,
-    (State.PAUSED, "end"): State.TERMINATED,
-    (State.PAUSED, "fail"): State.ERROR,
+    (PENDING, "launch"): RUNNING,
+    (PENDING, "pause"): PAUSED,
+    (PENDING, "end"): TERMINATED,
+    (PENDING, "fail"): ERROR,
+    (RUNNING, "pause"): PAUSED,
+    (RUNNING, "again"): PENDING,
+    (RUNNING, "end"): TERMINATED,
+    (RUNNING, "fail"): ERROR,
+    (PAUSED, "resume"): PENDING,
+    (PAUSED, "end"): TERMINATED,
+    (PAUSED, "fail"): ERROR,
     # Another controller goes on with an experiment that was stopped, or whose failed trials are to be tried again.
-    (State.TERMINATED, "reopen"): State.PENDING,
-    (State.ERROR, "reopen"): State.PENDING,
+    (TERMINATED, "reopen"): PENDING,
+    (ERROR, "reopen"): PENDING,
 }
-LAST = frozenset((State.TERMINATED, State.ERROR))
+LAST = TERMINATED, ERROR
 
 
 class ForbiddenTransition(Exception):
@@ -79,10 +83,10 @@ class Trial:
     code: bytes = b""  # the configuration as it was suggested, pickled, if a journal loses some of it
     resources: dict[str, Any] | None = None  # what it takes; None: what all take
     n_overtaken: int = 0  # trials that have begun before it as there was no room for it
-    state: State = State.PENDING
+    state: State = PENDING
     why: str = ""  # it is in this state
     paused_by: str = ""  # "scheduler" or "user"; who resumes must be the same
-    process: Process = Process.NONE
+    process: Process = NONE
     attempt: int = 0  # of this process, or of the last one; 0: none has begun
     n_failures: int = 0
     failed_at: int = -1  # its iteration when it failed last
@@ -107,9 +111,9 @@ class Trial:
     @property
     def is_held(self) -> bool:
         """Whether its process waits without counting against the capacity."""
-        return self.process is Process.WAITS and self.state is not State.RUNNING
+        return self.process is WAITS and self.state is not RUNNING
 
     @property
     def is_busy(self) -> bool:
         """Whether its process uses its share of the machine."""
-        return self.process is not Process.NONE and not self.is_held
+        return self.process is not NONE and not self.is_held

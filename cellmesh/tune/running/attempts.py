@@ -17,6 +17,7 @@ import msgspec
 
 from ...api import cancel, get_runtime_context
 from ...exceptions import NodeDiedError, TaskCancelledError, TaskError
+from ...objects import put
 from ...submit.placement_groups import PlacementGroup, placement_group, remove_placement_group
 from ...submit.scheduling_strategies import PlacementGroupSchedulingStrategy
 from ...tracebacks import library_of
@@ -51,10 +52,11 @@ class Attempts:
         self._opening, self._feed = opening, feed
         self._folder = Path(opening.folder)
         context = get_runtime_context()
-        self._host = context.current_actor
+        # In the store, as each trial would have another pickle of it.
+        self._host: ObjectRef[Any] = put(context.current_actor)
         self.node: str = context.get_node_id()
         self.refs: dict[int, ObjectRef[Any]] = {}  # of the latest attempt of each trial
-        self._answers: dict[tuple[int, int], asyncio.Future[str]] = {}
+        self._answers: dict[tuple[int, int], str | asyncio.Future[str]] = {}  # "": there is none yet
         self._forced: set[tuple[int, int]] = set()  # attempts whose process was ended
         self._groups: dict[tuple[int, int], PlacementGroup] = {}  # of the attempts that have one
         self._watches: set[asyncio.Task[None]] = set()
@@ -91,16 +93,28 @@ class Attempts:
         if group is not None:
             remove_placement_group(group)
 
-    def reported(self, trial: int, attempt: int) -> asyncio.Future[str]:
-        """An attempt has reported: its answer."""
-        answer = self._answers[trial, attempt] = asyncio.get_running_loop().create_future()
-        return answer
+    def reported(self, trial: int, attempt: int) -> None:
+        """An attempt has reported, and is to be answered."""
+        self._answers[trial, attempt] = ""
+
+    def answer_of(self, trial: int, attempt: int) -> str | asyncio.Future[str]:
+        """The answer to that report, which may be there by now."""
+        key = trial, attempt
+        if word := self._answers.pop(key):
+            return word
+        future = self._answers[key] = asyncio.get_running_loop().create_future()
+        return future
 
     def answer(self, trial: int, attempt: int, word: str) -> None:
         """Answer the report in which an attempt waits; harmless if it does not."""
-        answer = self._answers.pop((trial, attempt), None)
-        if answer is not None and not answer.done():
-            answer.set_result(word)
+        key = trial, attempt
+        answer = self._answers.get(key)
+        if answer == "":
+            self._answers[key] = word
+        elif isinstance(answer, asyncio.Future):
+            del self._answers[key]
+            if not answer.done():  # as it is once the call was cancelled
+                answer.set_result(word)
 
     def interrupt(self, trial: Trial, attempt: int, by_force: bool) -> None:
         """End an attempt that works; its process, if it does not end in time."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +117,7 @@ class Host:
         await self._ended.wait()
         return self._failed
 
-    async def report(
+    def report(
         self,
         trial: int,
         attempt: int,
@@ -126,15 +126,23 @@ class Host:
         packed: bytes | None,
         pid: int,
         node: str,
-    ) -> str:
-        """A trial reports, and waits for the answer: "go", "stop" or "pause"."""
-        if packed is not None:
-            saved = await self._attempts.unpacked(saved, packed)
-        answer = self._attempts.reported(trial, attempt)
-        at = time.time()
+    ) -> str | Awaitable[str]:
+        """A trial reports, and waits for the answer: "go", "stop" or "pause". No coroutine, as most have it at once."""
         where = "" if node == self._attempts.node else node
-        self._feed(Reported(at=at, trial=trial, attempt=attempt, result=result, checkpoint=saved, pid=pid, node=where))
-        return answer.result() if answer.done() else await answer
+        event = Reported(
+            at=time.time(), trial=trial, attempt=attempt, result=result, checkpoint=saved, pid=pid, node=where
+        )
+        return self._answer(event) if packed is None else self._unpack_and_answer(event, packed)
+
+    def _answer(self, event: Reported) -> str | asyncio.Future[str]:
+        self._attempts.reported(event.trial, event.attempt)
+        self._feed(event)
+        return self._attempts.answer_of(event.trial, event.attempt)
+
+    async def _unpack_and_answer(self, event: Reported, packed: bytes) -> str:
+        saved = await self._attempts.unpacked(event.checkpoint, packed)
+        answer = self._answer(msgspec.structs.replace(event, checkpoint=saved, at=time.time()))
+        return answer if isinstance(answer, str) else await answer
 
     async def packed(self, path: str) -> bytes:
         """A checkpoint, for a trial on another machine."""
@@ -216,6 +224,10 @@ class Host:
 
     def _perform(self, action: c.Action) -> None:
         match action:
+            case c.Answer(trial, attempt, word):  # first, as it is the most frequent one
+                self._attempts.answer(trial, attempt, word)
+            case c.TellResult(trial, result):
+                self._searching.tell_result(trial, result)
             case c.Suggest():
                 self._searching.suggest()
             case c.Launch(trial, attempt):
@@ -224,12 +236,8 @@ class Host:
                 changed = one.config if one.is_changed else None
                 self._write(Launched(at=time.time(), trial=trial, attempt=attempt, checkpoint=path, config=changed))
                 self._attempts.launch(one)
-            case c.Answer(trial, attempt, word):
-                self._attempts.answer(trial, attempt, word)
             case c.Interrupt(trial, attempt, by_force):
                 self._attempts.interrupt(self._controller.trials[trial], attempt, by_force)
-            case c.TellResult(trial, result):
-                self._searching.tell_result(trial, result)
             case c.TellEnd(trial, result, failed, pruned):
                 self._callbacks.end(self._controller.trials, self._controller.trials[trial], failed)
                 self._searching.tell_end(trial, result, failed, pruned)

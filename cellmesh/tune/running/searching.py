@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any
 
 from ...objstore import code_pickles
@@ -35,8 +36,9 @@ class Searching:
         self, search: Search, resources: Callable[[dict[str, Any]], Any] | None, feed: Callable[[Event], None]
     ) -> None:
         self._search, self._resources, self._feed = search, resources, feed
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = ThreadPoolExecutor(1, "cellmesh-search") if search.is_adaptive else None
+        self._loop: asyncio.AbstractEventLoop | None = None  # once there is a thread
+        self._calls: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]]] = SimpleQueue()  # for it
+        self._is_closed = False
         self._n_suggested = 0
 
     def suggest(self) -> None:
@@ -58,8 +60,8 @@ class Searching:
 
     def close(self) -> None:
         """Nothing is asked any more."""
-        if self._thread is not None:
-            self._thread.shutdown(wait=False, cancel_futures=True)
+        self._is_closed = True
+        self._calls.put((lambda: None, ()))
 
     def _suggest_now(self) -> None:
         """Runs where the searcher runs, one at a time."""
@@ -79,17 +81,23 @@ class Searching:
         self._n_suggested += 1
 
     def _call(self, call: Callable[..., None], *arguments: Any) -> None:
-        if self._thread is None:
-            try:
-                call(*arguments)
-            except Exception as error:
-                self._answer(self._failed(error))
+        if not self._search.is_adaptive:
+            self._call_now(call, arguments)
             return
-        self._loop = asyncio.get_running_loop()
-        self._thread.submit(call, *arguments).add_done_callback(self._called)
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            threading.Thread(target=self._work, name="cellmesh-search", daemon=True).start()
+        self._calls.put((call, arguments))
 
-    def _called(self, future: Future[None]) -> None:
-        if not future.cancelled() and (error := future.exception()) is not None:
+    def _work(self) -> None:
+        """In its thread: all calls, one after the other."""
+        while not self._is_closed:
+            self._call_now(*self._calls.get())
+
+    def _call_now(self, call: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        try:
+            call(*arguments)
+        except Exception as error:
             self._answer(self._failed(error))
 
     def _failed(self, error: BaseException) -> Event:

@@ -53,8 +53,6 @@ def to_json(value: Any) -> JSON:
     if kind in (tuple, Thawed):
         return _marked("tuple", [to_json(each) for each in value])
     if kind is dict:
-        if _is_flat(value):  # as results are: thousands a second
-            return dict(value)
         if MARK not in value and all(type(key) is str and not _has_surrogates(key) for key in value):
             return {key: to_json(each) for key, each in value.items()}
         return _marked("dict", [[to_json(key), to_json(each)] for key, each in value.items()])
@@ -65,23 +63,6 @@ def to_json(value: Any) -> JSON:
     if isinstance(value, np.generic) and value.dtype.kind in "biuf" and value.dtype.itemsize <= 8:
         return {MARK: "numpy", "dtype": value.dtype.name, "value": to_json(value.item())}
     return _marked("repr", shown(value))
-
-
-def _is_flat(value: dict[Any, Any]) -> bool:
-    """Whether nothing in it needs another form, as far as it can be seen at once."""
-    for key, each in value.items():
-        kind = type(each)
-        if type(key) is not str or not key.isascii() or key == MARK:
-            return False
-        if not (
-            (kind is float and math.isfinite(each))
-            or (kind is str and each.isascii())
-            or (kind is int and -(1 << 63) <= each < 1 << 63)
-            or kind is bool
-            or each is None
-        ):
-            return False
-    return True
 
 
 def _has_surrogates(text: str) -> bool:

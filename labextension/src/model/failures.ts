@@ -6,6 +6,7 @@
 import { __ } from '../i18n/translate';
 import { Kind, State } from '../protocol/messages';
 import type { TaskGraph } from './graph';
+import { perVersion } from './per_version';
 import { NONE } from './rows';
 
 /** The smaller of two rows, either of which may be NONE. */
@@ -69,18 +70,13 @@ export interface Inherited {
 }
 
 const NOTHING: Inherited = { n: 0, byGroup: new Map() };
-const known = new WeakMap<TaskGraph, { key: string; inherited: Inherited }>();
 
-/** Counts failures that were inherited from inputs. Computed once for each version of the graph. */
+/** Counts failures that were inherited from inputs. */
 export function inheritedIn(graph: TaskGraph): Inherited {
-  if (!graph.counts.failed) {
-    return NOTHING;
-  }
-  const key = `${graph.epoch} ${graph.version} ${graph.byMachine}`;
-  const before = known.get(graph);
-  if (before?.key === key) {
-    return before.inherited;
-  }
+  return graph.counts.failed ? countInherited(graph) : NOTHING;
+}
+
+const countInherited = perVersion((graph): Inherited => {
   let n = 0;
   const byGroup = new Map<number, number>();
   const { state, group } = graph;
@@ -90,10 +86,8 @@ export function inheritedIn(graph: TaskGraph): Inherited {
       byGroup.set(group[row]!, (byGroup.get(group[row]!) ?? 0) + 1);
     }
   }
-  const inherited = { n, byGroup };
-  known.set(graph, { key, inherited });
-  return inherited;
-}
+  return { n, byGroup };
+});
 
 /** Why a row failed, in a line; '' if it has not failed or the reason is unknown. */
 export function failureInWords(graph: TaskGraph, row: number): string {

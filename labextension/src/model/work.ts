@@ -5,6 +5,7 @@
 
 import { Kind } from '../protocol/messages';
 import type { TaskGraph } from './graph';
+import { perVersion } from './per_version';
 import { NONE } from './rows';
 
 export interface Work {
@@ -28,15 +29,8 @@ export function workOf(graph: TaskGraph, now: number): Work {
   return { label: graph.cells.get(cell)?.label ?? '', seconds: end > from ? end - from : 0, isOpen };
 }
 
-const known = new WeakMap<TaskGraph, { key: string; end: number }>();
-
-/** When the last task of a cell ended. Looked up once for each state of the graph, and only when nothing goes on. */
-function lastEnd(graph: TaskGraph, wanted: number): number {
-  const key = `${graph.epoch} ${graph.version} ${wanted}`;
-  const before = known.get(graph);
-  if (before?.key === key) {
-    return before.end;
-  }
+/** When the last task of a cell ended. Looked up only when nothing goes on. */
+const lastEnd = perVersion((graph, wanted: number) => {
   let end = -Infinity;
   const { n, cell, kind, finished } = graph;
   for (let row = 0; row < n; row++) {
@@ -44,9 +38,8 @@ function lastEnd(graph: TaskGraph, wanted: number): number {
       end = finished[row]!;
     }
   }
-  known.set(graph, { key, end });
   return end;
-}
+});
 
 function latestCell({ groups: { list } }: TaskGraph): number {
   let [cell, first, isOpen] = [NONE, NONE, false];

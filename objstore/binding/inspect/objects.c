@@ -122,7 +122,7 @@ PyObject *client_info(ClientObject *c, PyObject *args)
                          "origin", has_task ? t.origin : 0u, "put", o->creator & PUT_BIT ? Py_True : Py_False,
                          "n_returns", has_task ? (unsigned)t.n_returns : 1u, "actor",
                          has_task ? (int)t.actor_1 - 1 : -1, "waits_s", has_task ? waits_s(&c->s, task) : 0.0,
-                         "most_attempts", has_task ? (int)task_most_attempts(&t) : 0, "blocked",
+                         "most_attempts", has_task ? (int)retry_most_attempts(&t) : 0, "blocked",
                          runs && t.flags & TASK_FLAG_BLOCKED ? Py_True : Py_False, "sent", sent ? Py_True : Py_False);
 }
 

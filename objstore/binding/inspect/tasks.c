@@ -57,7 +57,7 @@ static PyObject *task_dict(ClientObject *c, uint32_t task, const struct task_slo
         runs ? (int)pid_of_worker(&c->s, t->worker) : 0, "origin", t->origin, "parent", (unsigned long long)t->parent,
         "actor", (int)t->actor_1 - 1, "creation", t->flags & TASK_FLAG_ACTOR_CREATION ? Py_True : Py_False, "waits_s",
         atomic_load(&t->state) == TASK_DELAYED ? waits_s(&c->s, task) : 0.0, "most_attempts",
-        (int)task_most_attempts(t));
+        (int)retry_most_attempts(t));
 }
 
 static PyObject *list_tasks(ClientObject *c, uint32_t limit)

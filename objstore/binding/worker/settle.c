@@ -56,7 +56,7 @@ static void seal_error(ClientObject *c, uint32_t task, PyObject *exception)
 
 static bool wants_retry(ClientObject *c, struct task_slot *t, PyObject *exception)
 {
-    if (!(t->flags & TASK_FLAG_RETRY_EXCEPTIONS) || !task_may_retry(t))
+    if (!(t->flags & TASK_FLAG_RETRY_EXCEPTIONS) || !retry_allowed(t))
         return false;
     if (!c->hooks.should_retry)
         return true;
@@ -101,14 +101,13 @@ static bool seal_refs(ClientObject *c, struct task_slot *t, PyObject *refs, PyOb
 
 static uint32_t settle_timeout(ClientObject *c, uint32_t task, PyObject *exception)
 {
-    const struct time_limits *times = &c->s.times[task].limits;
-    if (times->retries_timeout && task_may_retry(&c->s.tasks[task]))
+    if (retry_after_timeout(&c->s, task))
         return STATUS_RETRY;
     PyObject *error = timeout_of(c, task, exception);
     if (error)
         seal_error(c, task, error);
     else
-        task_seal_failed(&c->s, task, FAILURE_TIMED_OUT, (int32_t)times->timeout_ms);
+        task_seal_failed(&c->s, task, FAILURE_TIMED_OUT, (int32_t)c->s.times[task].limits.timeout_ms);
     Py_XDECREF(error);
     return EVENT_ERROR;
 }
@@ -118,10 +117,10 @@ static uint32_t settle_timeout(ClientObject *c, uint32_t task, PyObject *excepti
 static uint32_t settle_exit(ClientObject *c, uint32_t task, PyObject *exception)
 {
     struct task_slot *t = &c->s.tasks[task];
-    bool again = task_may_retry(t);
+    bool again = retry_allowed(t);
     PyObject *name = function_name(c, t->function);
     PyObject *detail = PyObject_CallFunction(c->hooks.exited, "OOiii", exception, name, t->actor_1 != 0,
-                                             again ? t->attempt + 2 : 0, (int)task_most_attempts(t));
+                                             again ? t->attempt + 2 : 0, (int)retry_most_attempts(t));
     long code = detail ? PyLong_AsLong(detail) : 0;
     if (PyErr_Occurred())
         PyErr_WriteUnraisable(name);

@@ -17,6 +17,7 @@
 #include "recovery/verify.h"
 #include "tasks/actor.h"
 #include "tasks/placement.h"
+#include "tasks/retry.h"
 #include "tasks/verify_task.h"
 
 enum stage { SEES_OBJECTS, SEES_TASKS, SEES_ARENA, FINDS, ORPHANS, ACTOR, TASKS, REFERENCES, CHUNKS, OVER };
@@ -56,17 +57,6 @@ static void end_orphan(struct reaping *b, uint32_t task) { b->again |= orphans_e
 
 /* ------------------------------------------------------------------ its tasks and its actor */
 
-/* It may not be the task's fault that memory ran out, so such attempts are counted separately. */
-static bool may_retry(struct task_slot *t, int32_t code)
-{
-    if (code != DIED_OF_MEMORY)
-        return task_may_retry(t);
-    if (t->max_retries == 0 || t->flags >> TASK_OOM_SHIFT == TASK_OOM_MAX)
-        return false;
-    t->flags = (uint16_t)(t->flags + (1u << TASK_OOM_SHIFT));
-    return true;
-}
-
 /* A task was running on a client that has ended. */
 static void lose_task(struct segment *s, uint32_t task, int32_t code, struct client_losses *losses)
 {
@@ -84,12 +74,13 @@ static void lose_task(struct segment *s, uint32_t task, int32_t code, struct cli
         losses->failed++;
         task_seal_failed(s, task, FAILURE_UNPLACED, (int32_t)placement_head(s, t->resource_class)->number);
         task_finish(s, task, EVENT_ERROR);
-    } else if ((!call || actor_restarts) &&
-               (timed_out ? times_at(s, task)->limits.retries_timeout && task_may_retry(t) : may_retry(t, code))) {
+    } else if ((!call || actor_restarts) && (timed_out                ? retry_after_timeout(s, task)
+                                             : code == DIED_OF_MEMORY ? retry_after_oom(t)
+                                                                      : retry_allowed(t))) {
         losses->retried++;
         task_retry(s, task);
         if (!call)
-            losses->again = (struct rerun){t->seq, t->attempt, task_most_attempts(t)};
+            losses->again = (struct rerun){t->seq, t->attempt, retry_most_attempts(t)};
     } else if (timed_out) {
         losses->failed++;
         task_seal_failed(s, task, FAILURE_TIMED_OUT, (int32_t)times_at(s, task)->limits.timeout_ms);

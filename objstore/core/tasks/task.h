@@ -128,18 +128,6 @@ static inline void task_count_attempt(struct task_slot *t)
     t->attempt = (uint16_t)(t->attempt + (t->attempt < UINT16_MAX));
 }
 
-/* Attempts in which memory ran out do not count against max_retries. */
-static inline bool task_may_retry(const struct task_slot *t)
-{
-    return t->max_retries < 0 || t->attempt - (t->flags >> TASK_OOM_SHIFT) < t->max_retries;
-}
-
-/* -1: any number. */
-static inline int32_t task_most_attempts(const struct task_slot *t)
-{
-    return t->max_retries < 0 ? -1 : 1 + t->max_retries + (t->flags >> TASK_OOM_SHIFT);
-}
-
 /* Where the refs, the further returns and the arguments are. To be called before their counts are used: if the task's
  * fields lead out of the arena, task_empty condemns the segment and sets the counts to 0. */
 void task_empty(const struct segment *segment, struct task_slot *task);

@@ -86,6 +86,48 @@ class Awaits:
         return None
 
 
+@cellmesh.remote(num_cpus=0)
+class Notes:
+    """Notes which of its calls have begun."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+
+    async def note(self, n: int) -> None:
+        self.begun.append(n)
+
+    def notes(self) -> list[int]:
+        return list(self.begun)
+
+    def hold(self, started: Flag, go: Flag) -> None:
+        started.set()
+        go.wait()
+
+    def notes_later(self) -> Any:
+        async def later() -> list[int]:
+            await asyncio.sleep(0)
+            return self.begun
+
+        return later()
+
+
+# ---------------------------------------------------------------- plain methods among coroutines
+def test_calls_begin_in_their_order_whether_they_wait_or_not(cm: ModuleType, flag: MakeFlag) -> None:
+    actor = Notes.remote()
+    held = actor.hold.remote(flag("started"), flag("go"))
+    flag("started").wait()
+    refs = [ref for n in range(40) for ref in (actor.note.remote(n), actor.notes.remote())]
+    flag("go").set()
+    assert cm.get(refs[1::2], timeout=30) == [list(range(n + 1)) for n in range(40)]
+    cm.get([held, *refs[::2]])
+
+
+def test_a_plain_method_may_return_what_is_to_be_awaited(cm: ModuleType) -> None:
+    actor = Notes.remote()
+    cm.get(actor.note.remote(1))
+    assert cm.get(actor.notes_later.remote(), timeout=30) == [1]
+
+
 # ---------------------------------------------------------------- waiting
 def test_calls_do_not_wake_the_thread_that_waits_for_refs(cm: ModuleType, flag: MakeFlag) -> None:
     actor, go = Awaits.remote(), flag("go")

@@ -66,8 +66,18 @@ def test_a_name_that_is_none(cm: ModuleType, name: object) -> None:
         preload(*["os"] * 65)
 
 
+@pytest.fixture
+def without_tune(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that imports it after the session has begun."""
+    monkeypatch.delitem(sys.modules, tune.__name__)
+
+
+def test_workers_have_what_an_experiment_runs_from_their_birth_if_its_program_has_imported_tune(cm: ModuleType) -> None:
+    assert all(is_there(cm, name) for name in ("cellmesh.tune.running.host", "cellmesh.tune.trainable", "numpy.random"))
+
+
 def test_workers_import_what_an_experiment_runs_while_its_program_imports_the_rest(
-    cm: ModuleType, monkeypatch: pytest.MonkeyPatch
+    without_tune: None, cm: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not is_there(cm, "cellmesh.tune.running.host")
     monkeypatch.delitem(vars(tune), "Tuner", raising=False)

@@ -177,6 +177,7 @@ def test_what_is_too_deep_is_told_by_the_ends_of_the_way(wrap: Any) -> None:
     assert (
         text.startswith("deep cannot be sent to another process: deep") and " levels ...]" in text and len(text) < 1000
     )
+    assert "deeper than pickle can follow" in text and "flat form" in text
     assert "levels" in str(pickling_error([deep], RecursionError("too deep"))), "where nobody has a name for it, too"
 
 

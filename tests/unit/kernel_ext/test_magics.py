@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from cellmesh.kernel_ext import background
-from cellmesh.kernel_ext.cells import define, events, submission
+from cellmesh.kernel_ext.cells import define, events, find_refs, submission
 from cellmesh.kernel_ext.cells.capture import LARGE_BYTES, Shipper
 from cellmesh.kernel_ext.cells.registry import N_KEPT, CellRegistry, registry
 from cellmesh.kernel_ext.magics import arguments, extension
@@ -111,6 +111,7 @@ class RemoteThing:
 def session(monkeypatch: pytest.MonkeyPatch) -> Session:
     made = Session()
     monkeypatch.setattr(cellmesh.refs, "ObjectRef", Ref)
+    monkeypatch.setattr(find_refs, "ObjectRef", Ref)
     monkeypatch.setattr("cellmesh.session.current.process.session", made)
     for module in (define, submission):
         monkeypatch.setattr(module, "made_remote", lambda code, options: RemoteThing(code, options, made))

@@ -5,6 +5,7 @@ import { duration } from '../../i18n/format';
 import { __, _n } from '../../i18n/translate';
 import type { ActorLabel, Collective } from '../../protocol/messages';
 import type { TaskGraph } from '../graph';
+import { perVersion } from '../per_version';
 
 /** Who is in collectives for less than the next one, by this share of its time and this long, is waited for. */
 const SLOWER_SHARE = 0.1;
@@ -24,7 +25,7 @@ export function groupsOf(actors: readonly [number, ActorLabel][]): [string, [num
 }
 
 /** The collectives of each worker, in the order of time. */
-export function collectivesOf({ collectives }: TaskGraph): Map<number, Collective[]> {
+export const collectivesOf = perVersion(({ collectives }): ReadonlyMap<number, readonly Collective[]> => {
   const found = new Map<number, Collective[]>();
   collectives.forEach(each => {
     const list = found.get(each.worker);
@@ -38,7 +39,7 @@ export function collectivesOf({ collectives }: TaskGraph): Map<number, Collectiv
     list.sort((a, b) => a.began - b.began);
   }
   return found;
-}
+});
 
 /** Those that began in a stretch of time; `list` is in the order of time. */
 export function within(list: readonly Collective[], from: number, to: number): Collective[] {
@@ -64,18 +65,36 @@ export function secondsIn({ began, ended, inside }: Collective, to: number): num
 }
 
 /** Of calls that the ranks of a group ran at the same time, the one that the others waited for, and how long. */
-export function slowest(
-  graph: TaskGraph,
-  collectives: ReadonlyMap<number, Collective[]>,
-  now: number
-): Map<number, number> {
-  const found = new Map<number, number>();
-  if (!collectives.size) {
-    return found;
+export function slowest(graph: TaskGraph, now: number): ReadonlyMap<number, number> {
+  const { ended, open } = judged(graph);
+  if (!open.length) {
+    return ended;
   }
+  const found = new Map(ended);
+  open.forEach(rows => judge(graph, rows, now, found));
+  return found;
+}
+
+/** The slowest of calls that have all ended, and the calls of which some have not. */
+const judged = perVersion(graph => {
+  const ended = new Map<number, number>();
+  const open: number[][] = [];
+  for (const rows of calledTogether(graph)) {
+    if (rows.some(row => isOpen(graph, row))) {
+      open.push(rows);
+    } else {
+      judge(graph, rows, Infinity, ended);
+    }
+  }
+  return { ended, open };
+});
+
+/** The rows that the ranks of a group ran at the same time. */
+function calledTogether(graph: TaskGraph): Iterable<number[]> {
+  const collectives = collectivesOf(graph);
   const nth = new Map<string, number>();
   const together = new Map<string, number[]>();
-  for (let row = 0; row < graph.n; row++) {
+  for (let row = 0; collectives.size && row < graph.n; row++) {
     const index = graph.actor[row]! - 1;
     const label = graph.actors.get(index);
     if (!label?.group || !collectives.has(graph.worker[row]!)) {
@@ -86,25 +105,35 @@ export function slowest(
     const n = nth.get(mine) ?? 0;
     nth.set(mine, n + 1);
     const key = `${graph.cell[row]} ${n} ${label.group}`;
-    together.set(key, [...(together.get(key) ?? []), row]);
-  }
-  for (const rows of together.values()) {
-    const seconds = rows.map(row => inCollectives(graph, collectives, row, now)).sort((a, b) => a.inside - b.inside);
-    const [first, second] = seconds;
-    if (first && second) {
-      const waited = second.inside - first.inside;
-      if (waited >= Math.max(SLOWER_S, SLOWER_SHARE * first.lasted)) {
-        found.set(first.row, waited);
-      }
+    const rows = together.get(key);
+    if (rows) {
+      rows.push(row);
+    } else {
+      together.set(key, [row]);
     }
   }
-  return found;
+  return together.values();
 }
 
-function inCollectives(graph: TaskGraph, collectives: ReadonlyMap<number, Collective[]>, row: number, now: number) {
+function judge(graph: TaskGraph, rows: number[], now: number, found: Map<number, number>): void {
+  const seconds = rows.map(row => inCollectives(graph, row, now)).sort((a, b) => a.inside - b.inside);
+  const [first, second] = seconds;
+  if (first && second) {
+    const waited = second.inside - first.inside;
+    if (waited >= Math.max(SLOWER_S, SLOWER_SHARE * first.lasted)) {
+      found.set(first.row, waited);
+    }
+  }
+}
+
+function isOpen(graph: TaskGraph, row: number): boolean {
+  return !(graph.endOf(row) >= graph.started[row]!);
+}
+
+function inCollectives(graph: TaskGraph, row: number, now: number) {
   const start = graph.started[row]!;
-  const end = Math.min(now, graph.endOf(row) >= start ? graph.endOf(row) : now);
-  const inside = within(collectives.get(graph.worker[row]!) ?? [], start, end).reduce(
+  const end = isOpen(graph, row) ? now : Math.min(now, graph.endOf(row));
+  const inside = within(collectivesOf(graph).get(graph.worker[row]!) ?? [], start, end).reduce(
     (sum, each) => sum + secondsIn(each, end),
     0
   );
@@ -113,9 +142,8 @@ function inCollectives(graph: TaskGraph, collectives: ReadonlyMap<number, Collec
 
 /** What is to be said of a rank's call beside what is said of every task. */
 export function rankStory(graph: TaskGraph, row: number, now: number): string[] {
-  const collectives = collectivesOf(graph);
-  const { inside } = inCollectives(graph, collectives, row, now);
-  const waited = slowest(graph, collectives, now).get(row);
+  const { inside } = inCollectives(graph, row, now);
+  const waited = slowest(graph, now).get(row);
   return [
     ...(inside > 0 ? [__('%1 of it in collectives', duration(inside))] : []),
     ...(waited === undefined ? [] : [__('the slowest rank: the others waited %1 for it', duration(waited))])

@@ -274,7 +274,7 @@ function shadeCollectives(graph: TaskGraph, bars: Bar[], { t0, pxPerS }: Scale, 
   if (!all.size) {
     return;
   }
-  const awaited = slowest(graph, all, now);
+  const awaited = slowest(graph, now);
   for (const bar of bars) {
     const list = bar.kind === 'run' ? all.get(graph.worker[bar.row]!) : undefined;
     if (!list) {
