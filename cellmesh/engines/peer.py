@@ -218,7 +218,6 @@ class EnginePeer:
         self._end(call, [Value(OBJECT_ERROR, len(data), data)] * call.task.n_returns)
 
     # ---- what tasks refer to
-
     def _wait_for(self, call: Call, keys: Iterable[Key]) -> None:
         for thing in self._values.missing(keys):
             call.missing.add(thing.key)
@@ -235,8 +234,6 @@ class EnginePeer:
                     call.missing.discard(thing.key)
                     self._wait_for(call, thing.refs)
                     self._go_on(call)
-
-    # ---- letting go
 
     # ---------------------------------------------------------------- tasks
     def _submit(self, call: Call) -> None:
@@ -583,8 +580,6 @@ class EnginePeer:
             return None
         self._told_used = self._used.copy()
         return dict(self._used)
-
-    # ---- what home reads of the engine's
 
 
 def _lacking(task: Task, engine: Engine) -> str:

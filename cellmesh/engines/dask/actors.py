@@ -72,7 +72,7 @@ class DaskActors:
         dask: Any,
         client: Any,
         session: str,
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
         say: Callable[[Event], None],
         adopt: Callable[[Any], Blob],
         lost: Callable[[BaseException | None], bool],
