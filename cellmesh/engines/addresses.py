@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 ENGINES = {
     "fake:": "cellmesh.engines.fake_engine:served",
     "ray:": "cellmesh.engines.ray_engine:RayEngine",
-    "dask://": "cellmesh.engines.dask_engine:DaskEngine",
-    "dask+tls://": "cellmesh.engines.dask_engine:DaskEngine",
+    "dask://": "cellmesh.engines.dask.engine:DaskEngine",
+    "dask+tls://": "cellmesh.engines.dask.engine:DaskEngine",
 }
 PROCESS = "cellmesh.engines.process"  # the module that stands for an engine
 OF_DASK = {"tcp": "dask", "tls": "dask+tls"}  # how addresses begin, Dask's own and here

@@ -43,9 +43,8 @@ class Capabilities:
         It runs a parcel again by itself when the worker has died, at most `Parcel.most_runs` times in all.
     cancels_running, cancels_by_force : bool
         It can interrupt a parcel that runs; it can kill its worker.
-    actors, concurrent_actors, named_actors, detached_actors : bool
-        It has actors; of them such with several calls at a time; such that are found by name; such that stay when the
-        session has ended.
+    actors, concurrent_actors : bool
+        It has actors; of them such with several calls at a time.
     groups, streams, environments, output, nested : bool
         It has what `reserve`, streams of a task, its `runtime_env`, prints, and calls of a task need.
     """
@@ -55,8 +54,6 @@ class Capabilities:
     cancels_by_force: bool = False
     actors: bool = False
     concurrent_actors: bool = False
-    named_actors: bool = False
-    detached_actors: bool = False
     groups: bool = False
     streams: bool = False
     environments: bool = False
@@ -69,8 +66,6 @@ class Capabilities:
         has = {
             limits.ACTORS: self.actors,
             limits.CONCURRENT_ACTORS: self.concurrent_actors,
-            limits.NAMED_ACTORS: self.named_actors,
-            limits.DETACHED_ACTORS: self.detached_actors,
             limits.GENERATORS: self.streams,
             limits.GROUPS: self.groups,
             limits.ENVIRONMENTS: self.environments,
@@ -246,10 +241,6 @@ class Engine(Protocol):
         """End an actor's process; not by `force`: as a program ends, once its calls have."""
         ...
 
-    def find_actor(self, name: str, namespace: str) -> EngineActor | None:
-        """An actor of any driver's."""
-        ...
-
     def reserve(self, bundles: Sequence[Mapping[str, float]], strategy: Strategy) -> Group:
         """Put resources aside."""
         ...
@@ -299,10 +290,6 @@ class TaskEngine:
     def kill(self, actor: EngineActor, force: bool) -> None:
         """It has no actors."""
         raise EngineUnsupportedError("this engine has no actors for cellmesh")
-
-    def find_actor(self, name: str, namespace: str) -> EngineActor | None:
-        """None of its actors has a name."""
-        return None
 
     def reserve(self, bundles: Sequence[Mapping[str, float]], strategy: Strategy) -> Group:
         """It reserves nothing."""

@@ -137,7 +137,7 @@ class Pocket:
 
     def __init__(self, session: str, namespace: str, store_bytes: int) -> None:
         self.session_id = session
-        self.kept: KeptValues = KeptValues(store_bytes // KEEP_SHARE)
+        self.kept: KeptValues[int] = KeptValues(store_bytes // KEEP_SHARE)  # by slot
         self.n_copied: int = 0
         self.is_torn: bool = False
         segment = create_segment(store_bytes + store_bytes // KEEP_SHARE, MOST_OBJECTS, MOST_TASKS)
@@ -226,17 +226,15 @@ class Pocket:
             key = given.slot, given.generation
             if given.blob < 0 or (slot := objects.imported(key)) is None:
                 continue
-            is_new, gone = self.kept.use(key, given.value.size, time.monotonic())
+            is_new, gone = self.kept.use(key, slot, given.value.size, time.monotonic())
             if is_new:
                 objects.hold(slot)
             self._drop(gone)
         if len(self.kept):
             _wake_sweeper()
 
-    def _drop(self, keys: Sequence[Key]) -> None:
-        for key in keys:
-            slot = self._peer.objects.imported(key)
-            assert slot is not None  # it is held
+    def _drop(self, slots: Sequence[int]) -> None:
+        for slot in slots:
             self._peer.objects.drop(slot)
 
     def empty(self) -> None:

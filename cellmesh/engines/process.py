@@ -29,7 +29,8 @@ from .addresses import ENGINES, prefix_of
 from .connecting import connected
 from .errors import ErrorWriter
 from .interface import Engine, Event, Facts, Gone, NodesChanged
-from .peer import EnginePeer, Fault, amounts
+from .peer import EnginePeer, amounts
+from .values import Fault
 
 SWEEP_S = 5.0
 

@@ -128,12 +128,29 @@ class ActorHost:
         import ray
 
         self._name = name
+        self._lock = threading.Lock()
+        self._latest = 0  # parcel that has begun
+        self._cancelled: set[int] = set()
         atexit.unregister(ray.shutdown)  # among what runs when an actor ends itself, which it is yet to tell
 
     def run(self, number: int, n_results: int, data: bytes, *blobs: Any) -> Any:
-        """See `run_parcel`."""
+        """See `run_parcel`; nothing, if it was cancelled."""
+        with self._lock:
+            self._latest = number
+            if number in self._cancelled:
+                self._cancelled.discard(number)
+                return [None] * (1 + n_results) if n_results else None
         process_exit.before_exit = self._note_exit
         return run_parcel(number, n_results, data, *blobs)
+
+    def cancel(self, number: int) -> bool:
+        """Have a parcel not run, whether Ray has handed it over or not; False: it has begun. Ray itself tells of such a
+        one once those before it have ended. In a concurrency group of its own."""
+        with self._lock:
+            if number <= self._latest:
+                return False
+            self._cancelled.add(number)
+            return True
 
     def watch(self) -> None:
         """Never returns: it fails when the process has ended. In a concurrency group of its own."""
@@ -244,6 +261,7 @@ class RayEngine(TaskEngine):
         self._runs: dict[Handle, list[Any]] = {}  # refs that Ray gives: of the outcome, and of large values
         self._blobs: dict[Blob, Any] = {}
         self._actors: dict[EngineActor, Any] = {}  # Ray's handles
+        self._host_of: dict[Handle, Any] = {}  # of calls that are under way
         self._tasks: dict[tuple[Any, ...], Any] = {}  # by what is asked for
         self._nodes: list[EngineNode] = []
         self._closes = threading.Event()
@@ -260,7 +278,7 @@ class RayEngine(TaskEngine):
         if problem := version_problem(_looks_at_versions()(), theirs):
             raise EngineVersionError(problem)
         self._run = ray.remote(run_parcel)
-        self._host = ray.remote(concurrency_groups={"watch": 1})(ActorHost)
+        self._host = ray.remote(concurrency_groups={"watch": 1, "cancel": 1})(ActorHost)
         self._office = (
             ray.remote(Office).options(name=OFFICE, num_cpus=0, max_restarts=-1, max_concurrency=MOST_ASK).remote()
         )
@@ -394,9 +412,12 @@ class RayEngine(TaskEngine):
         run = host.run.options(num_returns=1 + parcel.n_results)
         refs = run.remote(number, parcel.n_results, parcel.data, *blobs)
         self._runs[number] = refs = refs if isinstance(refs, list) else [refs]
+        self._host_of[number] = host
         refs[0].future().add_done_callback(partial(self._call_ended, number, host))
 
     def _call_ended(self, number: Handle, host: Any, future: Any) -> None:
+        if self._host_of.pop(number, None) is None:
+            return  # it was cancelled
         if (error := future.exception()) is None:
             self._ended(number, 1, future)
             return
@@ -443,9 +464,17 @@ class RayEngine(TaskEngine):
             self._office.tell.remote(handle, message)
 
     def cancel(self, handle: Handle, force: bool) -> None:
-        """End a parcel: one that runs is interrupted."""
-        if (refs := self._runs.get(handle)) is not None:
+        """End a parcel: a task that runs is interrupted, a call is not."""
+        if (host := self._host_of.get(handle)) is not None:
+            asked = host.cancel.options(concurrency_group="cancel").remote(handle)
+            asked.future().add_done_callback(partial(self._call_cancelled, handle))
+        elif (refs := self._runs.get(handle)) is not None:
             self._ray.cancel(refs[0], force=force)
+
+    def _call_cancelled(self, number: Handle, future: Any) -> None:
+        if future.exception() is None and future.result() and self._host_of.pop(number, None) is not None:
+            del self._runs[number]
+            self._tell(Failed(number, "cancelled"))
 
     # ---- values
     def put(self, data: bytes | memoryview) -> Blob:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ..session.session import Session
 
 ACTORS, CONCURRENT_ACTORS = "actors", "actors with several calls at a time"
-NAMED_ACTORS, DETACHED_ACTORS = "named actors", "detached actors"
 GENERATORS, GROUPS, ENVIRONMENTS = "generators", "placement groups", "runtime environments"
 KINDS: dict[EngineErrorKind, type[EngineError]] = {
     "unreachable": EngineUnreachableError,

@@ -376,7 +376,8 @@ def left_session(given: Mapping[str, Any]) -> tuple[str, Config] | None:
     """
     from ..scheduler.node import session_dir
 
-    found = session_dir.left() if "address" not in given and is_local(given) else []
+    is_new = "address" in given and not engines.prefix_of(given["address"])  # who asks for "local" asks for one
+    found = session_dir.left() if is_local(given) and not is_new else []
     if not found:
         return None
     from msgspec import msgpack

@@ -91,6 +91,7 @@ def adopt(address: str, config: Config) -> Session | None:
     `config`: as it was started with.
     """
     from ..scheduler.node.handle import Node
+    from .init_arguments import engine_config
 
     with process.starting:
         refuse_after_fork()
@@ -99,8 +100,11 @@ def adopt(address: str, config: Config) -> Session | None:
         node = Node.adopt(address)
         if node is None:
             return None
-        _begin(node, config, leave=True).take_over()
-        return process.session
+        session = _begin(node, config, leave=True)
+        session.take_over()
+    if engine_config(config) is not None:
+        session.engine_known(timeout=PATIENCE_S)  # it is a session, whatever there is to be known
+    return session
 
 
 def _begin(node: Any, config: Config, leave: bool = False) -> Session:

@@ -291,8 +291,6 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
             asked = {
                 engine_limits.ACTORS: True,
                 engine_limits.CONCURRENT_ACTORS: max_concurrency > 1 or not ordered,
-                engine_limits.NAMED_ACTORS: bool(name),
-                engine_limits.DETACHED_ACTORS: is_detached,
             }
             kinds = [kind for kind, is_asked in asked.items() if is_asked]
             options = options_with_engine(of, options, demand, self.__name__, *kinds)

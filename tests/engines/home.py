@@ -40,7 +40,8 @@ from cellmesh.engines.parcels import (
     encode,
     with_places,
 )
-from cellmesh.engines.peer import KEEP_FUNCTION_S, EnginePeer
+from cellmesh.engines.peer import EnginePeer
+from cellmesh.engines.values import KEEP_FUNCTION_S
 
 N_ITEMS = 3  # of a generator
 LARGE = 3000  # repetitions of a hash that make a value too large for a message

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from support.flags import Flag
 from support.waiting import wait_until
 
 import cellmesh as cm
-from cellmesh.exceptions import ActorDiedError, ActorUnavailableError
+from cellmesh.exceptions import ActorAlreadyExistsError, ActorDiedError, ActorUnavailableError, TaskCancelledError
+from cellmesh.session.current import current
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0  # Ray begins a process for each, which takes its time
 capability = pytest.mark.capability
 
 
@@ -30,6 +34,10 @@ class Counter:
 
     def pid(self) -> int:
         return os.getpid()
+
+    def wait(self, begun: Flag, goes_on: Flag) -> None:
+        begun.set()
+        goes_on.wait()
 
     def fail(self) -> None:
         raise KeyError("no such thing")
@@ -180,6 +188,19 @@ def test_a_kill_that_lets_it_begin_again(on_engine: ModuleType) -> None:
     on_engine.kill(counter, no_restart=False)
     wait_until(lambda: not is_there(pid), PATIENCE_S)
     assert get(counter.pid.remote()) != pid
+
+
+@capability("actors")
+def test_a_call_that_waits_for_another_is_cancelled(on_engine: ModuleType, tmp_path: Path) -> None:
+    counter = on_engine.remote(Counter).remote()
+    begun, goes_on = Flag(tmp_path / "begun"), Flag(tmp_path / "goes_on")
+    waits, dropped, counted = counter.wait.remote(begun, goes_on), counter.add.remote(), counter.add.remote()
+    begun.wait(PATIENCE_S)
+    on_engine.cancel(dropped)
+    with pytest.raises(TaskCancelledError):
+        get(dropped)
+    goes_on.set()
+    assert get([waits, counted]) == [None, 1]
 
 
 @capability("actors")
@@ -366,13 +387,50 @@ def test_concurrency_groups(on_engine: ModuleType) -> None:
 
 
 @capability("named_actors")
-def test_a_named_actor(on_engine: ModuleType) -> None:
-    counter = on_engine.remote(Counter).options(name="counter").remote()
-    assert get(on_engine.get_actor("counter").add.remote()) == get(counter.add.remote()) - 1
+def test_a_named_actor_is_found_and_its_name_is_free_after_it(on_engine: ModuleType) -> None:
+    counters = on_engine.remote(Counter).options(name="counter")
+    counter = counters.remote()
+    assert on_engine.get_actor("counter") == counter
+    assert get([counter.add.remote(), on_engine.get_actor("counter").add.remote()]) == [1, 2]
+    with pytest.raises(ActorAlreadyExistsError):
+        counters.remote()
+    assert get(counters.options(get_if_exists=True).remote().add.remote()) == 3
+    on_engine.kill(counter)
+    with pytest.raises(ActorDiedError):
+        get(counter.add.remote())
+    assert get(counters.remote().add.remote()) == 1
+
+
+PROGRAM = """
+import sys
+
+import cellmesh as cm
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.n = 0
+
+    def add(self) -> int:
+        self.n += 1
+        return self.n
+
+
+cm.init(address=sys.argv[1], object_store_memory=64 << 20)
+counter = cm.remote(Counter).options(name="lasting", lifetime="detached", get_if_exists=True).remote()
+print(cm.get(counter.add.remote(), timeout=float(sys.argv[2])))
+if sys.argv[3:]:
+    cm.shutdown()
+"""
 
 
 @capability("detached_actors")
-def test_a_detached_actor(on_engine: ModuleType) -> None:
-    counter = on_engine.remote(Counter).options(lifetime="detached", name="detached").remote()
-    assert get(counter.add.remote()) == 1
-    on_engine.kill(counter)
+def test_a_detached_actor_is_there_in_the_next_run(on_engine: ModuleType, tmp_path: Path) -> None:
+    (program := tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, str(program), current().config.cluster, str(PATIENCE_S)]
+    said = [
+        subprocess.run([*command, *last], capture_output=True, text=True, check=True, cwd=tmp_path)
+        for last in ([], [], ["shutdown"])
+    ]
+    assert [run.stdout for run in said] == ["1\n", "2\n", "3\n"]
+    assert "an earlier run's session goes on, with the detached actor 'lasting'" in said[1].stderr

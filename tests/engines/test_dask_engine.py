@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cellmesh.engines.addresses import address_of, prefix_of
-from cellmesh.engines.dask_host import CANCEL, END, KILL, RUN, SAY, Host, Order
-from cellmesh.engines.dask_terms import (
+from cellmesh.engines.dask.host import CANCEL, END, KILL, RUN, SAY, Host, Order
+from cellmesh.engines.dask.terms import (
     BegunTooOften,
     Worker,
     failure_of,
@@ -21,7 +21,7 @@ from cellmesh.engines.dask_terms import (
     nodes_of,
     version_problem,
 )
-from cellmesh.engines.dask_worker import CANCELLED, ENDED, LOST, OVER, Kept
+from cellmesh.engines.dask.worker import CANCELLED, ENDED, LOST, OVER, Kept
 from cellmesh.engines.interface import EngineNode, Outcome
 from cellmesh.exceptions import EngineError
 

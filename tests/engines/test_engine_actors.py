@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from cellmesh.scheduler.system import processes
 from support.flags import Counter as Marks
-from support.flags import Flag
 from support.waiting import wait_until
 
 import cellmesh
-from cellmesh.exceptions import ActorDiedError, ActorUnavailableError, TaskCancelledError
+from cellmesh.exceptions import ActorDiedError, ActorUnavailableError
 from cellmesh.session.current import current
 
 PATIENCE_S = 30.0
@@ -34,10 +33,6 @@ class Counter:
 
     def pid(self) -> int:
         return os.getpid()
-
-    def wait(self, begun: Flag, goes_on: Flag) -> None:
-        begun.set()
-        goes_on.wait()
 
     def die(self) -> None:
         os._exit(3)
@@ -110,18 +105,6 @@ def test_an_actor_dies_with_the_engines_process_and_begins_again(start: Callable
     with pytest.raises(ActorDiedError, match="machine where it lived was lost"):
         get(one.add.remote())
     assert get(again.add.remote()) == 1
-
-
-def test_a_call_that_waits_for_another_is_cancelled(start: Callable[..., ModuleType], tmp_path: Path) -> None:
-    counter = start().remote(Counter).remote()
-    begun, goes_on = Flag(tmp_path / "begun"), Flag(tmp_path / "goes_on")
-    waits, dropped, counted = counter.wait.remote(begun, goes_on), counter.add.remote(), counter.add.remote()
-    begun.wait()
-    cellmesh.cancel(dropped)
-    with pytest.raises(TaskCancelledError):
-        get(dropped)
-    goes_on.set()
-    assert get([waits, counted]) == [None, 1]
 
 
 def test_a_task_at_home_calls_an_actor_there(start: Callable[..., ModuleType]) -> None:

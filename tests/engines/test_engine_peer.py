@@ -8,7 +8,7 @@ from cellmesh.scheduler.cluster import messages as m
 from engines.home import Home, Tree, story
 
 from cellmesh.engines.fake_engine import Faults
-from cellmesh.engines.peer import KEEP_BLOB_S, MOST_SPARE_BYTES
+from cellmesh.engines.values import KEEP_BLOB_S, MOST_SPARE_BYTES
 
 QUICK = 100
 

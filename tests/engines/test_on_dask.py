@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cellmesh.scheduler.system import processes
 from engines.clusters import Cluster
 from support.flags import Counter, Flag
 from support.waiting import wait_until
 
 import cellmesh
-from cellmesh.exceptions import EngineUnreachableError, TaskCancelledError, WorkerCrashedError
+from cellmesh.exceptions import EngineUnreachableError, NodeDiedError, TaskCancelledError, WorkerCrashedError
 from cellmesh.session.current import current
 
 PATIENCE_S = 30.0
 LARGE = 1 << 17  # numbers, a megabyte: no parcel takes so much
 
 Start = Callable[..., Cluster]
+
+
+def endless() -> Iterator[np.ndarray]:
+    while True:
+        yield np.ones(LARGE)
 
 
 def cpus_there() -> float:
@@ -87,6 +93,30 @@ def test_dask_keeps_nothing_that_is_not_needed(on_dask: Start, tmp_path: Path) -
     cellmesh.shutdown()
     wait_until(lambda: cluster.ask("n_tasks") == "0", deadline=PATIENCE_S)
     goes_on.set()
+
+
+def test_dask_keeps_nothing_of_a_generator_that_has_ended(on_dask: Start) -> None:
+    cluster = on_dask()
+    items = cellmesh.remote(endless).options(num_returns="streaming", generator_backpressure_num_objects=2).remote()
+    refs = [next(items) for _ in range(4)]
+    assert [len(cellmesh.get(ref, timeout=PATIENCE_S)) for ref in refs] == [LARGE] * 4
+    del items, refs
+    wait_until(lambda: cluster.ask("n_tasks") == "0", deadline=PATIENCE_S)
+    wait_until(lambda: cluster.ask("n_queues") == "1", deadline=PATIENCE_S)  # of what all tell
+
+
+def test_a_generator_that_waits_for_its_reader_ends_with_what_stands_for_the_engine(on_dask: Start) -> None:
+    on_dask(n_workers=1)
+    generator = cellmesh.remote(endless).options(
+        num_returns="streaming", generator_backpressure_num_objects=1, max_retries=0
+    )
+    items = generator.remote()
+    assert len(cellmesh.get(next(items), timeout=PATIENCE_S)) == LARGE
+    found = processes.session_processes(current().node.session_id)
+    os.kill(next(pid for pid in found if processes.name_of(pid) == "cellmesh-engine"), signal.SIGKILL)
+    with pytest.raises(NodeDiedError):
+        cellmesh.get(list(items), timeout=PATIENCE_S)
+    assert cellmesh.get(cellmesh.remote(os.getpid).remote(), timeout=PATIENCE_S) != os.getpid(), "its thread is free"
 
 
 def test_workers_come_and_go(on_dask: Start) -> None:

@@ -16,7 +16,7 @@ from support.flags import Flag
 from support.waiting import wait_until
 
 import cellmesh
-from cellmesh.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostError, TaskCancelledError
+from cellmesh.exceptions import ActorDiedError, ActorUnavailableError, ObjectLostError
 from cellmesh.session.current import current
 
 PATIENCE_S = 30.0
@@ -141,19 +141,6 @@ def test_it_ends_with_what_stands_for_the_engine_and_its_thread_is_free(on_dask:
         get(lost.add.remote())
     again = cellmesh.remote(Counter).options(num_cpus=1).remote()
     assert get(again.add.remote()) == 1
-
-
-def test_a_call_that_waits_for_another_is_cancelled(on_dask: Start, tmp_path: Path) -> None:
-    on_dask()
-    counter = cellmesh.remote(Counter).remote()
-    begun, goes_on = Flag(tmp_path / "begun"), Flag(tmp_path / "goes_on")
-    waits, dropped, counted = counter.wait.remote(begun, goes_on), counter.add.remote(), counter.add.remote()
-    begun.wait()
-    cellmesh.cancel(dropped)
-    with pytest.raises(TaskCancelledError):
-        get(dropped)
-    goes_on.set()
-    assert get([waits, counted]) == [None, 1]
 
 
 def test_one_that_waits_for_a_thread_is_killed(on_dask: Start) -> None:

@@ -172,9 +172,9 @@ def test_a_pocket_copies_a_large_value_once_until_it_is_idle(start: Callable[...
     ],
 )
 def test_a_pocket_keeps_what_was_used_last(uses: list[tuple[Key, int]], kept: list[Key]) -> None:
-    values, held = KeptValues(100), set[Key]()
+    values, held = KeptValues[Key](100), set[Key]()
     for now, (key, size) in enumerate(uses):
-        is_new, gone = values.use(key, size, float(now))
+        is_new, gone = values.use(key, key, size, float(now))
         assert (key in held) <= (not is_new)
         held = (held | ({key} if is_new else set())) - set(gone)
     assert sorted(held) == kept
@@ -183,12 +183,12 @@ def test_a_pocket_keeps_what_was_used_last(uses: list[tuple[Key, int]], kept: li
 
 
 def test_what_is_forgotten_or_old_is_kept_no_more_and_takes_no_room() -> None:
-    values = KeptValues(100)
+    values = KeptValues[str](100)
     for slot, now in ((1, 0.0), (2, 1.0), (3, 2.0)):
-        assert values.use((slot, 1), 30, now) == (True, [])
-    assert values.forget((2, 1))
-    assert not values.forget((2, 1))
-    assert values.use((1, 1), 30, 3.0) == (False, [])
-    assert values.old(2.5) == [(3, 1)]
-    assert values.use((4, 1), 70, 4.0) == (True, []), "30 of 100 are taken"
-    assert values.use((5, 1), 1, 5.0) == (True, [(1, 1)])
+        assert values.use((slot, 1), f"value {slot}", 30, now) == (True, [])
+    assert values.forget((2, 1)) == "value 2"
+    assert values.forget((2, 1)) is None
+    assert values.use((1, 1), "value 1", 30, 3.0) == (False, [])
+    assert values.old(2.5) == ["value 3"]
+    assert values.use((4, 1), "value 4", 70, 4.0) == (True, []), "30 of 100 are taken"
+    assert values.use((5, 1), "value 5", 1, 5.0) == (True, ["value 1"])

@@ -166,10 +166,6 @@ def test_what_the_engine_cannot_do_is_refused_at_the_call(start: Callable[..., M
         async def call(self) -> None: ...
 
     @cm.remote
-    class Plain:
-        pass
-
-    @cm.remote
     def numbers() -> Iterator[int]:
         yield 1
 
@@ -181,11 +177,6 @@ def test_what_the_engine_cannot_do_is_refused_at_the_call(start: Callable[..., M
         (
             lambda: Actor.options(num_cpus=2).remote(),
             "actors with several calls at a time for cellmesh, which 'Actor' asks for",
-        ),
-        (lambda: Plain.options(num_cpus=2, name="p").remote(), "named actors for cellmesh, which 'Plain' asks for"),
-        (
-            lambda: Plain.options(num_cpus=2, lifetime="detached").remote(),
-            "detached actors for cellmesh, which 'Plain' asks for",
         ),
         (lambda: placement_group([{"CPU": 2}]), "placement groups for cellmesh, which placement_group"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Lock
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from support.waiting import wait_until
 
+from cellmesh.engines import ray_engine
 from cellmesh.engines.interface import ActorEnded, Ended, Event, Failed, Parcel
 from cellmesh.engines.ray_engine import RayEngine, actor_failure_of, actor_options
 
@@ -63,7 +65,7 @@ class Ray:
     exceptions: Any = ERRORS
 
     def __init__(self) -> None:
-        self.host: Any = SimpleNamespace(run=Method(), watch=Method(), end=Method())
+        self.host: Any = SimpleNamespace(run=Method(), watch=Method(), end=Method(), cancel=Method())
         self.office: Any = SimpleNamespace(has_left=Method())
         self.options: dict[str, Any] = {}
         self.killed: list[Any] = []
@@ -173,3 +175,30 @@ def test_what_an_actor_keeps_in_rays_options(
 )
 def test_the_failure_of_a_call_has_its_kind(make: Callable[[], BaseException], kind: str) -> None:
     assert actor_failure_of(ERRORS, make())[0] == kind
+
+
+def test_a_call_is_cancelled_by_its_host_unless_it_has_begun(engine: tuple[Any, Ray, list[Event]]) -> None:
+    made, ray, told = engine
+    actor = made.create_actor(Parcel(b"constructor"), {})
+    calls = [made.call(actor, Parcel(b"call")) for _ in range(2)]
+    for call in calls:
+        made.cancel(call, False)
+    assert ray.host.cancel.given == [(call,) for call in calls]
+    ray.host.cancel.futures[0].set_result(False)
+    ray.host.cancel.futures[1].set_result(True)
+    assert told == [Failed(calls[1], "cancelled")]
+    for future in ray.host.run.futures:
+        future.set_result(b"done")
+    assert [event.handle for event in told if isinstance(event, Ended)] == [actor, calls[0]]
+
+
+def test_a_host_passes_over_what_was_cancelled_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(shutdown=None))
+    monkeypatch.setattr(ray_engine, "run_parcel", lambda number, n_results, data: data)
+    host = ray_engine.ActorHost("name")
+    assert host.run(1, 1, b"begin") == b"begin"
+    assert host.cancel(2)
+    assert not host.cancel(1)
+    assert host.run(2, 1, b"no") == [None, None]
+    assert host.run(3, 0, b"yes") == b"yes"
+    assert not host.cancel(2)

@@ -139,11 +139,12 @@ IMPURE_CALLS = {"open", "input"}
 PURE = (
     "cellmesh/engines/actors.py",
     "cellmesh/engines/addresses.py",
-    "cellmesh/engines/dask_terms.py",
+    "cellmesh/engines/dask/terms.py",
     "cellmesh/engines/interface.py",
     "cellmesh/engines/kept.py",
     "cellmesh/engines/parcels.py",
     "cellmesh/engines/peer.py",
+    "cellmesh/engines/values.py",
     "cellmesh/exceptions.py",
     "cellmesh/front_end.py",
     "cellmesh/groups/arguments.py",

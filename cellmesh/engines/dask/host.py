@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from .actor_process import ActorProcess
-from .dask_worker import AT, CANCELLED, ENDED, LOST, OVER, SAID, Told, begin, is_wanted, library, put
-from .interface import ActorRunner, Outcome
-from .news import Line
+from ..actor_process import ActorProcess
+from ..interface import ActorRunner, Outcome
+from ..news import Line
+from .worker import AT, CANCELLED, ENDED, LOST, OVER, SAID, Told, begin, is_wanted, library, put
 
 LOOK_S = 0.25  # how often a host looks whether it is wanted
 RUN, SAY, CANCEL, END, KILL = "run", "say", "cancel", "end", "kill"

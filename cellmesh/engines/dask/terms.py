@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..exceptions import EngineError
-from ..text import first_line
-from .interface import EngineNode, FailureKind
+from ...exceptions import EngineError
+from ...text import first_line
+from ..interface import EngineNode, FailureKind
 
 SCHEMES = {"dask://": "tcp://", "dask+tls://": "tls://"}  # how addresses begin here, and Dask's own
 NO_WORKER = EngineNode("no worker yet", {"CPU": 1.0})  # some clusters start workers once they see a task

@@ -1,4 +1,4 @@
-"""The actors of the engine "dask", as the engine's process has them. Each lives with a *host*, see `dask_host`, to
+"""The actors of the engine "dask", as the engine's process has them. Each lives with a *host*, see `host`, to
 which its calls are handed over in their order once it is there. All of this is the loop's thread.
 
 A host that has died with its worker Dask would begin again; it notes that it begins, and does not a second time. That
@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..exceptions import EngineError
-from .dask_host import CANCEL, END, KILL, RUN, SAY, Order, host_actor, orders_of
-from .dask_terms import Worker, failure_of, limits_for
-from .dask_worker import AT, CANCELLED, ENDED, LOST, OVER, SAID, Told, marks
-from .interface import ActorEnded, Blob, Ended, EngineActor, Event, Failed, FailureKind, Handle, Parcel, Said
+from ...exceptions import EngineError
+from ..interface import ActorEnded, Blob, Ended, EngineActor, Event, Failed, FailureKind, Handle, Parcel, Said
+from .host import CANCEL, END, KILL, RUN, SAY, Order, host_actor, orders_of
+from .terms import Worker, failure_of, limits_for
+from .worker import AT, CANCELLED, ENDED, LOST, OVER, SAID, Told, marks
 
 MOST_AT_ONCE = 64  # orders in one message
 KNOWN_S = 5.0  # for the scheduler to know of a value that it has told of, or not any more
@@ -72,7 +72,7 @@ class DaskActors:
         dask: Any,
         client: Any,
         session: str,
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
         say: Callable[[Event], None],
         adopt: Callable[[Any], Blob],
         lost: Callable[[BaseException | None], bool],

@@ -1,13 +1,13 @@
 """Dask as an engine: `init(address="dask://HOST:PORT")`, or "dask+tls://" with the credentials of Dask's configuration.
 
-A parcel is a Dask task, which runs it in the pocket of its worker (`dask_worker`). What is large stays there: a task
+A parcel is a Dask task, which runs it in the pocket of its worker (`worker`). What is large stays there: a task
 scatters it, so Dask keeps it, and never makes it again, which is home's business. What has ended is gathered together,
 as much as there is by then. What tasks tell while they run comes as events of Dask's. The client is an asynchronous
 one, in a thread of its own, so no method waits. Public interfaces of `distributed` alone.
 
 Dask begins a task again when its worker has died, as often as its scheduler allows. A parcel that may be begun less
 often than that notes in the scheduler that it begins, and does not if that was noted often enough. Actors are in
-`dask_actors`.
+`actors`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ..exceptions import EngineError, EngineUnreachableError, EngineVersionError
-from ..text import first_line
-from .connecting import imported
-from .dask_actors import DaskActors
-from .dask_terms import Worker, failure_of, limits_for, native, nodes_of, version_problem
-from .dask_worker import Told, keep, known_of, look, marks, run_parcel
-from .interface import (
+from ...exceptions import EngineError, EngineUnreachableError, EngineVersionError
+from ...text import first_line
+from ..connecting import imported
+from ..interface import (
     Blob,
     Came,
     Capabilities,
@@ -47,6 +44,9 @@ from .interface import (
     Said,
     TaskEngine,
 )
+from .actors import DaskActors
+from .terms import Worker, failure_of, limits_for, native, nodes_of, version_problem
+from .worker import Told, keep, known_of, look, marks, run_parcel
 
 CONNECT_S = 10.0
 CLOSE_S = 3.0
@@ -107,6 +107,7 @@ class DaskEngine(TaskEngine):
         self._tasks: set[asyncio.Task[None]] = set()
         self._actors: Any = None  # `DaskActors`, once there is a client
         self._told: Any = None  # the queue of what pockets and hosts tell
+        self._listener: Any = None  # the task that takes it from there
         self._is_over = False
 
     # ---- connection
@@ -135,7 +136,7 @@ class DaskEngine(TaskEngine):
             self._dask, self._client, self._name, self._spawn, self._say, self._adopt, self._is_lost_by
         )
         self._told = self._dask.Queue(self._name, client=self._client)
-        self._spawn(self._listen())
+        self._listener = self._spawn(self._listen())
         self._spawn(self._watch())
         self._spawn(self._gather())
         return Facts("dask", versions["client"]["packages"])
@@ -170,7 +171,9 @@ class DaskEngine(TaskEngine):
             pass  # nobody answers, and the process ends
 
     async def _close(self) -> None:
-        if self._told is not None:
+        if self._told is not None and self._client.status == "running":
+            await self._told.put(b"")
+            await self._listener
             for _ in range(2):  # it was made twice: as it was named, and as it was waited for
                 self._told.close()
         await self._client.close()  # in the loop: from another thread it would wait itself, for as long as it takes
@@ -186,10 +189,11 @@ class DaskEngine(TaskEngine):
         except Exception as error:  # whatever a client says whose scheduler has gone
             self._lose(error)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
         self._tasks.add(task)  # the loop does not keep it
         task.add_done_callback(self._spawned)
+        return task
 
     def _spawned(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -285,17 +289,23 @@ class DaskEngine(TaskEngine):
         """Take what pockets and hosts tell by the queue."""
         queue = await self._told
         values: dict[str, Any] = {}
-        while True:
-            item = await queue.get()
-            if isinstance(item, self._dask.Future):
-                values[item.key] = item
-                continue
-            told = Told(*item)
-            found = [values.pop(key) for key in told.keys]
-            if told.actor:
-                self._actors.take(told, found)
-            elif (run := self._runs.get(told.number)) is not None:
-                self._take_said(run, told, found)
+        while self._take_told(await queue.get(), values):
+            pass  # and nothing of it is kept here
+
+    def _take_told(self, item: Any, values: dict[str, Any]) -> bool:
+        """False: it was the last."""
+        if isinstance(item, self._dask.Future):
+            values[item.key] = item
+            return True
+        if not item:
+            return False
+        told = Told(*item)
+        found = [values.pop(key) for key in told.keys]
+        if told.actor:
+            self._actors.take(told, found)
+        elif (run := self._runs.get(told.number)) is not None:
+            self._take_said(run, told, found)
+        return True
 
     def _take_said(self, run: _Run, told: Told, values: list[Any]) -> None:
         assert isinstance(told.data, bytes)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from . import pocket
-from .dask_terms import BegunTooOften
-from .news import Line
+from .. import pocket
+from ..news import Line
+from .terms import BegunTooOften
 
 AT, ENDED, LOST, CANCELLED, OVER, SAID = "at", "ended", "lost", "cancelled", "over", "said"
 
