@@ -63,10 +63,10 @@ class Mlp(nn.Sequential):
         self.weights: list[nn.Parameter] = [each for layer in linear for each in (layer.weight, layer.bias)]
         self.is_tanh: bool = any(isinstance(layer, nn.Tanh) for layer in layers)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         if torch.is_grad_enabled():
-            return _MlpNode.apply(x, self.weights[0], self)  # with a weight, as the graph has what needs a gradient
-        return self.activations(x)[-1]
+            return _MlpNode.apply(input, self.weights[0], self)  # with a weight, as the graph has what needs a gradient
+        return self.activations(input)[-1]
 
     def activations(self, x: Tensor) -> list[Tensor]:
         """What goes into each layer, and what comes out of the last."""
