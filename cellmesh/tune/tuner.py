@@ -6,14 +6,12 @@ import difflib
 import random
 import re
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from .. import front_end
-from ..exceptions import GetTimeoutError
 from ..scheduler.node import private_dir
 from . import journal, schedulers, search
 from .callbacks import Callback, check_callbacks
@@ -22,7 +20,7 @@ from .exceptions import ExperimentExistsError
 from .experiment import Experiment, folder_of
 from .records import Definition
 from .resources import Resources, options_of
-from .running.launching import check_budget, check_room, launch, pickled, task_of
+from .running.launching import check_budget, check_room, launch, pickled, stop_interrupted, task_of
 from .running.opening import Opening
 from .running.resuming import resume
 from .schedulers.protocol import Scheduler
@@ -33,7 +31,6 @@ from .trainable import check, is_class
 from .watching.progress import show_progress
 
 Mode = Literal["min", "max"]
-ENDS_WITHIN_S = 0.2  # an experiment that is interrupted, if its trials let it
 NAME_ALLOWED = "letters, digits, and . _ - +"
 
 
@@ -375,14 +372,7 @@ def see_through(experiment: Experiment, verbose: int = 1) -> Experiment:
     try:
         return experiment.wait()
     except KeyboardInterrupt:
-        experiment.stop(why="interrupted")
-        try:
-            experiment.wait(ENDS_WITHIN_S)
-        except GetTimeoutError:
-            pass  # a trial that cannot be interrupted; what has been reported is kept all the same
-        if verbose:
-            name = experiment.name
-            print(f"{name} has been stopped. What it has found is kept: tune.attach({name!r})", file=sys.stderr)
+        stop_interrupted(experiment, verbose)
         raise
     finally:
         refresh()

@@ -1,5 +1,5 @@
 """An async actor: its constructor and its calls are tasks of one asyncio loop in the main thread; a call of a plain
-method needs no task (decision 145). Each concurrency group has a loop of its own.
+method needs no task (decision 144). Each concurrency group has a loop of its own.
 
 A loop sleeps in the core, like any other worker, so that a call costs one wake-up and one turn of the loop. Meanwhile a
 second thread watches the file descriptors of the asyncio loop, and wakes the core when one is ready.

@@ -54,7 +54,7 @@ def mlp(n_inputs: int, hidden: Sequence[int], n_outputs: int, gain: float, activ
 
 class Mlp(nn.Sequential):
     """Linear layers with the same activation, tanh or ReLU, between them. Forward and backward are written out, as one
-    node of autograd's graph: in a network of some dozens of units nodes take more time than sums do (decision 146).
+    node of autograd's graph: in a network of some dozens of units nodes take more time than sums do (decision 145).
     """
 
     def __init__(self, *layers: nn.Module) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ... import front_end
 from ...api import get_runtime_context, kill, remote
 from ...errors.serializability import inspect_serializability
-from ...exceptions import ActorAlreadyExistsError, ActorDiedError, ActorError
+from ...exceptions import ActorAlreadyExistsError, ActorDiedError, ActorError, GetTimeoutError
 from ...objects import get
 from ...objstore import code_pickles
 from ...util.preloading import preload
@@ -27,6 +28,8 @@ from .opening import Opening
 if TYPE_CHECKING:
     from ...submit.actor import ActorHandle
     from ...submit.remote_function import RemoteFunction
+
+ENDS_WITHIN_S = 0.2  # an experiment that is interrupted, if its trials let it
 
 
 def task_of(trainable: Callable[..., Any] | bytes, definition: Definition, name: str) -> RemoteFunction[..., Any, Any]:
@@ -68,8 +71,24 @@ def launch(opening: Opening, detached: bool | None) -> Experiment:
             raise
     preload(Host.__module__, run_trial.__module__, *opening.search.modules)  # for experiments that follow
     experiment = Experiment(folder, host)
-    front_end.current.experiment_started(experiment)
+    try:
+        front_end.current.experiment_started(experiment)
+    except KeyboardInterrupt:  # nobody has it yet who could stop it
+        stop_interrupted(experiment)
+        raise
     return experiment
+
+
+def stop_interrupted(experiment: Experiment, verbose: int = 1) -> None:
+    """Ctrl-C, or the stop button, ends an experiment that somebody waits for."""
+    experiment.stop(why="interrupted")
+    try:
+        experiment.wait(ENDS_WITHIN_S)
+    except GetTimeoutError:
+        pass  # a trial that cannot be interrupted; what has been reported is kept all the same
+    if verbose:
+        name = experiment.name
+        print(f"{name} has been stopped. What it has found is kept: tune.attach({name!r})", file=sys.stderr)
 
 
 def have_leave(folder: Path) -> None:

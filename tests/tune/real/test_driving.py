@@ -16,7 +16,7 @@ from support.flags import Counter, Flag
 from support.waiting import wait_until
 
 import cellmesh
-from cellmesh import tune
+from cellmesh import front_end, tune
 from cellmesh.session.current import running
 
 pytestmark = [
@@ -57,6 +57,19 @@ def test_stop_of_one_and_of_all() -> None:
     search.stop()  # which is over
     with pytest.raises(IndexError, match="trials 0 to 1"):
         search.stop(trial=2)
+
+
+def test_an_interrupt_while_a_new_experiment_is_being_shown_stops_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def is_interrupted(self: front_end.FrontEnd, experiment: tune.Experiment) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(front_end.current), "experiment_started", is_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tune.Tuner(endless, name="shown").fit()
+    assert "shown has been stopped" in capsys.readouterr().err
+    assert tune.attach("shown").wait(20).is_over
 
 
 def test_pause_and_resume_of_one_and_of_all() -> None:
@@ -256,7 +269,7 @@ def test_it_runs_though_nobody_holds_it() -> None:
 LOOK = """
 import json, sys
 import cellmesh
-from cellmesh import tune
+from cellmesh import front_end, tune
 cellmesh.init(sys.argv[1])
 search = tune.attach("mine")
 print(json.dumps([search.is_attended, search[0].state]), flush=True)
