@@ -16,7 +16,11 @@ WORKER_MODULES = WorkerModules(
         "cellmesh.objstore.serialization",
         "cellmesh.api",
     ),
-    preload_idle=("cellmesh.submit.remote_function", "cellmesh.submit.actor_class"),
+    preload_idle=(
+        "cellmesh.submit.remote_function",
+        "cellmesh.submit.actor_class",
+        "cellmesh.submit.class_states",
+    ),
 )
 
 # Of a program that has imported `cellmesh.tune`: what the process of an experiment needs. The first worker is soon that

@@ -20,10 +20,11 @@ from contextlib import contextmanager
 from typing import cast
 
 from ...objstore._core import line_buffer_stdout, set_process_name
-from ..ipc import held_text, transport
+from ..ipc import fitting, held_text, transport
 from ..ipc.messages import (
     ForkFailed,
     FromScheduler,
+    Hello,
     Package,
     PackageState,
     PreloadModules,
@@ -205,7 +206,8 @@ class Zygote:
             if self._imports_after_first:
                 preload(self._imports_after_first)
                 self._imports_after_first = []
-                transport.decoder(FromScheduler)  # made once, here, for all the others
+                transport.decoder(FromScheduler)  # made once, here, for all the others, as is what this one looks up:
+                fitting.encode(Hello("worker", self._pid))
                 _settle()
 
     def _fork(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -30,6 +31,15 @@ class Newborn:
         return os.getppid()
 
 
+class Plain:
+    """An actor that uses nothing of ours."""
+
+    def has_imported(self) -> list[str]:
+        """Modules of ours that this process has imported itself: what its zygote had is frozen, and not in the list."""
+        modules = [each for each in gc.get_objects() if isinstance(each, ModuleType)]
+        return [module.__name__ for module in modules if module.__name__.startswith("cellmesh")]
+
+
 def is_there(cm: ModuleType, name: str) -> bool:
     actor = cm.remote(num_cpus=0)(Newborn).remote()
     return cm.get(actor.has.remote(name))
@@ -56,6 +66,11 @@ def test_new_workers_have_what_was_asked_for_and_so_do_those_of_the_next_zygote(
             return False
 
     wait_until(are_there)
+
+
+def test_a_new_worker_has_all_of_ours_that_an_actor_needs(cm: ModuleType) -> None:
+    plain = cm.remote(num_cpus=0)(Plain)
+    wait_until(lambda: not cm.get(plain.remote().has_imported.remote()), what="a worker that imports nothing of ours")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "import os", "a" * 1000, 3])
