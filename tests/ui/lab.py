@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from playwright.sync_api import Browser, Error, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
 from support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -147,19 +147,13 @@ def chromium() -> Iterator[Browser]:
 
 
 class Lab:
-    """One page with JupyterLab in it, and the words that tests use for it.
+    """One page with JupyterLab in it, and the words that tests use for it."""
 
-    Attributes
-    ----------
-    is_clean : bool
-        The page has JupyterLab without a document, so that the first notebook needs no loading of it.
-    """
-
-    def __init__(self, server: LabServer, page: Page, is_clean: bool = False) -> None:
-        self.server, self.page, self.is_clean = server, page, is_clean
+    def __init__(self, server: LabServer, page: Page) -> None:
+        self.server, self.page = server, page
         self.errors: list[str] = []
         self.restore_theme = False  # the choice is kept by the server, for the next page too
-        page.on("pageerror", self._note_error)
+        page.on("pageerror", lambda error: self._note_error(str(error)))
 
     def write(self, name: str, cells: list[str]) -> str:
         """A notebook file with these code cells; returns its name."""
@@ -169,20 +163,8 @@ class Lab:
         return name
 
     def open(self, name: str) -> None:
-        """Open a notebook and wait for its kernel: alone in a page that is loaded, unless that is clean."""
-        if self.is_clean:
-            self.is_clean = False
-            self.page.evaluate(
-                """async path => {
-                const { commands, shell } = window.jupyterapp;
-                const launchers = [...shell.widgets('main')];
-                await commands.execute('docmanager:open', { path, factory: 'Notebook' });
-                launchers.forEach(launcher => launcher.dispose());
-            }""",
-                name,
-            )
-        else:
-            self.page.goto(f"{self.server.url}/lab/tree/{name}?reset")
+        """Open a notebook and wait for its kernel."""
+        self.page.goto(f"{self.server.url}/lab/tree/{name}?reset")
         self.take_current()
 
     def take_current(self) -> None:
@@ -238,10 +220,9 @@ class Lab:
             index,
         )
 
-    def _note_error(self, error: Error) -> None:
+    def _note_error(self, text: str) -> None:
         # JupyterLab's own: it asks a connecting kernel for a subshell and gives up the question when the page or the
         # connection goes first.
-        text = str(error)
         if not text.startswith("Error: Canceled future for create_subshell_request"):
             self.errors.append(text)
 
@@ -293,18 +274,4 @@ class Lab:
         self.page.evaluate("""async () => {
             const app = window.jupyterapp;
             if (app) { await app.serviceManager.sessions.shutdownAll(); }
-        }""")
-
-    def clean(self) -> bool:
-        """Take away all that a test has left in the page, after `close`; whether it can be used for another one."""
-        self.page.remove_listener("pageerror", self._note_error)
-        self.page.mouse.move(0, 0)
-        return self.page.evaluate("""async () => {
-            const app = window.jupyterapp;
-            if (!app) { return false; }
-            [...app.shell.widgets('main')].forEach(widget => widget.dispose());
-            sessionStorage.clear();
-            delete window.cellRuns;
-            delete window.notebookPanel;
-            return document.querySelector('.jp-Dialog, .cm-panel, .jp-NotebookPanel') === null;
         }""")
