@@ -176,7 +176,7 @@ KINDS = [
     pytest_kind("clusters", f"tests/cluster --ignore={CONTROL_STORE}", 3000, budget_s=800, missing=apt.redis_server),
     pytest_kind("libraries", "tests/compat tests/rl tests/train tests/tune", 3000, budget_s=700),
     pytest_kind("kernels", "tests/engines tests/gpu tests/kernel", 3000, budget_s=500),
-    pytest_kind("panel", "tests/ui", 3000, budget_s=450, missing=browser.install),
+    pytest_kind("panel", "tests/ui", 3000, budget_s=550, missing=browser.install),
     c_kind(
         "c under sanitizers", 3000, "SAN=address,undefined", "crash_test_ARGS=sample", "DEADLINE_S=2900", budget_s=300
     ),
