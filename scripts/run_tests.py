@@ -33,7 +33,7 @@ from testing import summary, unchanged
 from testing.kinds import KINDS, LINT, NIGHTLY, QUICK, ROOT, Kind, beside, node_missing
 from testing.running import Outcome, Runs
 
-AT_ONCE = 2 * (os.cpu_count() or 1)  # kinds: tests wait for half of their time
+AT_ONCE = (os.cpu_count() or 1) + 1  # kinds: tests wait for a third of their time
 FLAKY = ROOT / "build/flaky.txt"
 TRIES = 2  # of a test that failed, by itself
 MOST_AGAIN = 20  # where more tests fail, that is no matter of luck

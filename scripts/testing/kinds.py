@@ -38,7 +38,7 @@ class Kind:
     one : callable
         The command for some of its tests by name; None where it runs only as a whole.
     budget_s : int
-        What it may take on two quiet cores, beside three other kinds; stands beside what it took. 0: no budget.
+        What it may take on two quiet cores, beside two other kinds; stands beside what it took. 0: no budget.
     inputs : callable
         All files that decide what it finds, tools and libraries aside. It does not run again while it has passed with
         these (scripts/testing/unchanged.py). None where that cannot be said, or would take as long as the check.
