@@ -276,6 +276,7 @@ def test_ctrl_c_ends_the_training_and_keeps_what_was_reported(flag: Callable[[st
 
     def loop() -> None:
         try:
+            add(1.0)  # both are here before one reports
             train.report(x=1)
             while True:
                 add(1.0)

@@ -10,6 +10,7 @@ import pytest
 from cellmesh.scheduler.cluster import messages
 from cluster.one_process.machines import Machines
 from support.flags import Flag
+from support.waiting import wait_until
 
 import cellmesh as cm
 
@@ -31,10 +32,8 @@ def test_a_place_is_taken_at_home_before_the_task_leaves(two: Machines, tmp_path
     flags = [Flag(tmp_path / name) for name in ("a", "b", "release")]
     first, second = limited.remote(flags[0], flags[2]), limited.remote(flags[1], flags[2])
     flags[0].wait()
-    assert (
-        row_of(first)["state"] == "running"
-        and row_of(second)["waits_for"] == "1 of 1 of limited run, its max_in_flight"
-    )
+    wait_until(lambda: row_of(first)["state"] == "running", what="the other machine says that it runs")
+    assert row_of(second)["waits_for"] == "1 of 1 of limited run, its max_in_flight"
     with two.lock:
         assert two.machines["a"].client.surplus() == []  # no machine is asked for what may not begin
     flags[2].set()
