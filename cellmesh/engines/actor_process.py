@@ -1,21 +1,25 @@
 """`python -m cellmesh.engines.actor_process LINE PARENT`: a pocket in a process of its own, for an actor of an engine
-that has no process for it. It ends with its parent, and when that closes the line.
+that has no process for it, or whose calls are to run at the same time, as an engine has no main thread for that. It
+ends with its parent, and when that closes the line.
 
 Beside it `ActorProcess`, by which the parent has it.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from subprocess import Popen
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec import Struct, msgpack
 
@@ -23,26 +27,28 @@ from ..objstore._core import set_process_name
 from ..scheduler.system import processes
 from ..scheduler.worker import leaving
 from . import pocket
-from .interface import Outcome
+from .interface import Outcome, Over
 from .news import Line
+from .parcels import decode_work
+from .serving import ServingPocket
 
 MODULE = "cellmesh.engines.actor_process"
 
 
 class Asked(Struct, frozen=True, array_like=True):
-    """A parcel, and the bytes of its blobs; or, `is_said`, what its pocket is told while it runs one."""
+    """A parcel, by its number on this line, and the bytes of its blobs; or, 0, what the pocket is told."""
 
+    number: int
     data: bytes
     blobs: list[bytes] = []
-    is_said: bool = False
 
 
 class Answer(Struct, frozen=True, array_like=True):
-    """Its outcome; or, `is_said`, what the pocket says meanwhile, with what is large in that."""
+    """Its outcome; or, 0, what the pocket says meanwhile, with what is large in that."""
 
+    number: int
     data: bytes
     large: list[bytes] = []
-    is_said: bool = False
 
 
 encode: Callable[[Any], bytes] = msgpack.Encoder().encode
@@ -63,8 +69,10 @@ class ActorProcess:
 
     def __init__(self, line: Line, ended: Callable[[int], None]) -> None:
         self._engine, self._ended = line, ended
-        self._sends = threading.Lock()
-        self._answers: SimpleQueue[Outcome | None] = SimpleQueue()
+        self._sends, self._lock = threading.Lock(), threading.Lock()
+        self._numbers = itertools.count(1)
+        self._overs: dict[int, Over] = {}  # of parcels that it has, in order
+        self._is_over = False
         self._here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with there:
             fd = there.fileno()
@@ -74,16 +82,21 @@ class ActorProcess:
         self._line.send_bytes(msgpack.encode(sys.path))
         threading.Thread(target=self._listen, name="cellmesh-actor", daemon=True).start()
 
-    def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome | None:
-        """Have it run a parcel, one at a time; None: it has ended."""
-        self._send(Asked(data, [bytes(blob) for blob in blobs]))
-        if (answer := self._answers.get()) is None:
-            self._answers.put(None)
-        return answer
+    def run(self, data: bytes, blobs: Sequence[Any], over: Over) -> None:
+        """Have it run a parcel: the constructor, and then calls. One that does not serve several at a time runs them
+        one after the other."""
+        asked = Asked(next(self._numbers), data, [bytes(blob) for blob in blobs])
+        with self._lock:
+            if not (is_over := self._is_over):
+                self._overs[asked.number] = over
+        if is_over:
+            over(None)
+        else:
+            self._send(asked)
 
     def hear(self, message: bytes) -> None:
-        """Tell its pocket something while it runs one."""
-        self._send(Asked(message, is_said=True))
+        """Tell its pocket something."""
+        self._send(Asked(0, message))
 
     def _send(self, asked: Asked) -> None:
         try:
@@ -93,7 +106,7 @@ class ActorProcess:
             pass  # it has ended, which is the answer
 
     def end(self, force: bool) -> None:
-        """End it, now, or when it has run what it runs."""
+        """End it, now, or when it has run what it has."""
         if force:
             self._process.kill()
         else:
@@ -106,17 +119,23 @@ class ActorProcess:
         try:
             while True:
                 answer = decode_answer(self._line.recv_bytes())
-                if answer.is_said:
+                if not answer.number:
                     self._engine.say(answer.data, answer.large)
-                else:
-                    self._answers.put(Outcome(answer.data, answer.large))
+                    continue
+                with self._lock:
+                    over = self._overs.pop(answer.number)
+                over(Outcome(answer.data, answer.large))
         except (EOFError, OSError):
             pass
         code = self._process.wait()
         self._line.close()
         self._here.close()
         self._ended(code)
-        self._answers.put(None)  # behind that: who has waited finds the actor ended
+        with self._lock:
+            self._is_over = True
+            overs, self._overs = self._overs, {}
+        for over in overs.values():  # behind that: who hears of it finds the actor ended
+            over(None)
 
 
 class _ToParent(Line):
@@ -133,20 +152,67 @@ class _ToParent(Line):
 
     def say(self, message: bytes, large: Sequence[bytes]) -> bool:
         """Tell what the pocket says."""
-        self.send(Answer(message, [bytes(one) for one in large], is_said=True))
+        self.send(Answer(0, message, [bytes(one) for one in large]))
         return True
 
+    def answer(self, number: int, outcome: Outcome) -> None:
+        """Tell what has become of a parcel."""
+        self.send(Answer(number, outcome.data, [bytes(large) for large in outcome.large]))
 
-def _hear(connection: Connection, parcels: SimpleQueue[Asked | None]) -> None:
-    try:
-        while True:
-            asked = decode_asked(connection.recv_bytes())
-            if asked.is_said:
-                pocket.hear(asked.data)
-            else:
-                parcels.put(asked)
-    except EOFError:
-        parcels.put(None)
+
+class _Actor:
+    """In that process: what its parent asks for.
+
+    Parameters
+    ----------
+    line : _ToParent
+    """
+
+    def __init__(self, line: _ToParent) -> None:
+        self._line = line
+        self._parcels: SimpleQueue[Asked | None] = SimpleQueue()  # for the main thread
+        self._served: ServingPocket | None = None
+
+    def run(self) -> None:
+        """Run parcels in the main thread, to the end; if it takes several calls at a time, the first alone."""
+        while (asked := self._parcels.get()) is not None:
+            outcome = pocket.run(asked.data, asked.blobs, self._line, ServingPocket)
+            here = pocket.here()
+            if isinstance(here, ServingPocket) and here.serves:
+                here.attend(self._line)
+                self._served = here
+            self._line.answer(asked.number, outcome)
+            if self._served is not None:
+                self._served.serve()
+
+    def hear(self) -> None:
+        """In another thread."""
+        try:
+            while True:
+                asked = decode_asked(self._line.connection.recv_bytes())
+                if not asked.number:
+                    pocket.hear(asked.data)
+                elif self._served is None:
+                    self._parcels.put(asked)
+                else:
+                    over = partial(self._line.answer, asked.number)
+                    self._served.begin(decode_work(asked.data), asked.blobs, over)
+        except EOFError:
+            if self._served is None:
+                self._parcels.put(None)
+                return
+            self._served.wait()
+            _leave()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+
+
+def _leave() -> NoReturn:
+    leaving.run_exit_functions()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def main(fd: int, parent: int) -> None:
@@ -154,16 +220,12 @@ def main(fd: int, parent: int) -> None:
     processes.die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_process_name("cellmesh-actor")
-    line, parcels = _ToParent(Connection(fd)), SimpleQueue[Asked | None]()
+    line = _ToParent(Connection(fd))
     sys.path[:] = msgpack.decode(line.connection.recv_bytes(), type=list[str])
-    threading.Thread(target=_hear, args=(line.connection, parcels), name="cellmesh-parcels", daemon=True).start()
-    while (asked := parcels.get()) is not None:
-        outcome = pocket.run(asked.data, asked.blobs, line)
-        line.send(Answer(outcome.data, [bytes(large) for large in outcome.large]))
-    leaving.run_exit_functions()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+    actor = _Actor(line)
+    threading.Thread(target=actor.hear, name="cellmesh-parcels", daemon=True).start()
+    actor.run()
+    _leave()
 
 
 if __name__ == "__main__":

@@ -36,9 +36,14 @@ class News:
     its end comes with its outcome.
 
     So a quick task costs nothing here, and what a task prints is always there before its result.
+
+    Parameters
+    ----------
+    has_thread : bool
+        Else whoever has it calls `say` now and then, and when something was yielded.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, has_thread: bool = True) -> None:
         self._task = -1  # none runs
         self._run = self._at = 0
         self._taken = -1
@@ -49,7 +54,7 @@ class News:
         self._lock = threading.Lock()
         self._says = threading.Lock()  # held while something is said
         self._busy, self._hurry = threading.Event(), threading.Event()
-        self._has_thread = False
+        self._has_thread = not has_thread  # else it is begun when it is needed
 
     def begin(self, task: int, line: Line | None, is_generator: bool) -> None:
         """That task runs. `line`: None: its end alone is told."""
@@ -87,8 +92,12 @@ class News:
             self._busy.wait()
             self._hurry.wait(SAY_S)
             self._hurry.clear()
-            with self._says:
-                self._say()
+            self.say()
+
+    def say(self) -> None:
+        """Tell what there is to be told now."""
+        with self._says:
+            self._say()
 
     def _say(self) -> None:
         large: list[bytes] = []

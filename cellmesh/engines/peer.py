@@ -5,12 +5,13 @@ as they come; what they refer to, and what they make, is `values`. Pure: `receiv
 what the engine tells; messages go out through `send`, calls through the engine, and neither waits.
 
 A task waits here until all is known that it refers to, and what that refers to, since its pocket can ask nobody. Calls
-of an actor go to the engine in the order in which they came: one that waits holds back those behind it; see `actors`.
+of an actor go to the engine in the order in which they came: one that waits holds back those behind it, if they are to
+begin in order; see `actors`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -43,14 +44,13 @@ from ..scheduler.cluster.messages import (
     Told,
     Value,
 )
-from .actors import Actors, Living, exit_code_of
+from .actors import Actors, Living, exit_code_of, limits_of
 from .interface import ActorEnded, Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel, Said
 from .parcels import (
     CLOSED,
     Done,
     Given,
     Key,
-    Piece,
     Progress,
     Work,
     Yielded,
@@ -264,6 +264,8 @@ class EnginePeer:
             _in_units(task.demand),
             1 if by_exceptions else left + 1 if left >= 0 else ANY_NUMBER,
             task.n_returns,
+            limits=_limits(task),
+            group=0 if living is None else task.group,
         )
         if task.creates is not None:
             call.handle = self._engine.create_actor(parcel, _in_units(task.hold))
@@ -293,6 +295,9 @@ class EnginePeer:
             self._engine.kill(call.handle, True)
         else:
             self._engine.cancel(call.handle, False)
+            living = self._called(call.task)
+            if living is not None and limits_of(living.how):  # one that runs may be a coroutine
+                self._engine.say(call.handle, encode(messages.Cancel([call.task.number])))
 
     def _take_items(self, call: Call, n: int) -> None:
         """Its reader has taken so many."""
@@ -331,7 +336,7 @@ class EnginePeer:
         self._values.drop([*call.needs, *call.names.values()])
         if living is not None:
             living.given.pop(number, None)
-            for _, blobs in living.said.pop(number, []):
+            for _, _, blobs in living.came.pop(number, []):
                 self._engine.release(blobs)
             if number in living.line:
                 living.line.remove(number)
@@ -353,14 +358,18 @@ class EnginePeer:
 
     def _go_on(self, call: Call) -> None:
         """Submit it, if nothing is missing and it is its turn."""
-        if (living := self._called(call.task)) is not None:
+        living = self._called(call.task)
+        if living is not None and living.how.flags & ACTOR_FLAG_ORDERED:
             self._advance(living)
-        elif not call.missing:
+        elif not call.missing and (living is None or living.end is None):
+            if living is not None:
+                living.line.remove(call.task.number)
             self._submit(call)
 
     def _advance(self, living: Living) -> None:
         """Give the engine the calls whose turn it is; or tell of the end, once what becomes of its calls is known."""
-        while living.end is None and living.line and not self._calls[living.line[0]].missing:
+        ordered = living.how.flags & ACTOR_FLAG_ORDERED
+        while ordered and living.end is None and living.line and not self._calls[living.line[0]].missing:
             self._submit(self._calls[living.line.popleft()])
         if living.end is None or living.given or living.is_told:
             return
@@ -386,7 +395,9 @@ class EnginePeer:
         inner = call.needs[1 + len(task.refs) :][: len(task.creates.refs)]
         own = self._values.new(replace(task.creates, refs=[Ref(*key) for key in inner]), None)
         own.n_told = 1
-        living = self._actors.begin(own.key, done.actor, actor)
+        how = task.creates.actor
+        assert how is not None
+        living = self._actors.begin(own.key, done.actor, how, actor, done.turn + 1)
         if living.end is None:
             living.uses = self._uses({}, task.hold)
         return living
@@ -419,6 +430,7 @@ class EnginePeer:
         living = self._actors.ended(event, event.actor in self._numbers)
         if living is not None:
             living.uses = self._uses(living.uses, {})
+            self._take_turns(living)
             self._advance(living)
 
     def _forgotten(self, key: Key) -> list[Key]:
@@ -442,18 +454,14 @@ class EnginePeer:
         """Take in what the engine tells of a parcel or a blob."""
         match event:
             case Ended(handle, data, blobs):
-                call = self._calls[self._numbers.pop(handle)]
-                if (living := self._called(call.task)) is not None:
-                    living.came[call.task.number] = data, list(blobs)
-                    self._end_in_order(living)
-                else:
-                    self._ended(call, decode_done(data), list(blobs))
+                call, done = self._calls[self._numbers.pop(handle)], decode_done(data)
+                self._hear(call, Progress(call.task.number, done.run, done.at, done.news), done, blobs)
             case Failed(handle):
                 call = self._calls[self._numbers.pop(handle)]
                 living = self._called(call.task)
                 self._failed(call, event)
                 if living is not None:
-                    self._end_in_order(living)
+                    self._take_turns(living)
             case Said(message, blobs):
                 self._said(decode_progress(message), blobs)
             case ActorEnded():
@@ -465,47 +473,76 @@ class EnginePeer:
             case _:
                 pass
 
-    def _end_in_order(self, living: Living) -> None:
-        """What a call has told of what its actor has is true once the calls before it have told theirs."""
-        while living.given:
-            number = next(iter(living.given))
-            for progress, blobs in living.said.pop(number, []):
-                self._progressed(self._calls[number], progress, blobs)
-            if number not in living.came:
-                break
-            data, blobs = living.came.pop(number)
-            self._ended(self._calls[number], decode_done(data), blobs)
-
     def _said(self, progress: Progress, blobs: Sequence[Blob]) -> None:
         call = self._calls.get(progress.number)
         if call is None or progress.run in call.past_runs:
             self._engine.release(blobs)
-        elif (living := self._called(call.task)) is not None and next(iter(living.given), None) != progress.number:
-            living.said.setdefault(progress.number, []).append((progress, blobs))
+        else:
+            self._hear(call, progress, None, blobs)
+
+    def _hear(self, call: Call, progress: Progress, done: Done | None, blobs: Sequence[Blob]) -> None:
+        """A pocket tells of a task; `done`: it has ended."""
+        if (living := self._called(call.task)) is not None:
+            living.came.setdefault(call.task.number, deque()).append((progress, done, blobs))
+            self._take_turns(living)
         else:
             self._progressed(call, progress, blobs)
+            if done is not None:
+                self._ended(call, done, blobs)
 
-    def _progressed(self, call: Call, progress: Progress, blobs: Sequence[Blob]) -> None:
-        self._tell_news(call, progress.run, progress.at, progress.news, blobs)
+    def _take_turns(self, living: Living) -> None:
+        """Take in what was told of its calls, as far as it is its turn."""
+        while any([self._take_turn(living, number) for number in list(living.came)]):
+            pass
+        if living.end is not None and living.all_came:  # and something before that was lost with it
+            for number in list(living.given):
+                self._ended_with_its_actor(self._calls[number], 1)
+
+    def _take_turn(self, living: Living, number: int) -> bool:
+        """What comes next of a call; whether it was its turn."""
+        call, came = self._calls[number], living.came[number]
+        progress, done, blobs = came.popleft()
+        left = self._progressed(call, progress, blobs)
+        if left.news or (done is not None and done.turn != living.turn):
+            came.appendleft((left, done, blobs))
+            return len(left.news) < len(progress.news)
+        if not came:
+            del living.came[number]
+        if done is not None:
+            living.turn += 1
+            self._ended(call, done, blobs)
+        return True
+
+    def _progressed(self, call: Call, progress: Progress, blobs: Sequence[Blob]) -> Progress:
+        """What is left of it, as it is not its turn."""
+        left = self._tell_news(call, progress, blobs)
         if 0 <= progress.taken < call.taken:  # it was lost, or said to a run before
             self._tell_taken(call)
+        return left
 
-    def _tell_news(self, call: Call, run: int, at: int, news: list[Piece], blobs: Sequence[Blob]) -> None:
-        if run != call.run:
+    def _tell_news(self, call: Call, progress: Progress, blobs: Sequence[Blob]) -> Progress:
+        if progress.run != call.run:
             call.past_runs.add(call.run)
-            call.run, call.n_news = run, 0
+            call.run, call.n_news = progress.run, 0
             self._values.drop(call.names.values())
             call.names.clear()
-        for n, piece in enumerate(news, at):
+        living = self._called(call.task)
+        for n, piece in enumerate(progress.news, progress.at):
             if n < call.n_news:
                 self._engine.release([blobs[place] for place in places_of(piece)])
-            elif isinstance(piece, Yielded):
+                continue
+            if isinstance(piece, Yielded):
+                if living is not None and piece.turn != living.turn:
+                    return replace(progress, at=n, news=progress.news[n - progress.at :], taken=-1)
+                if living is not None:
+                    living.turn += 1
                 self._tell_items(call, piece, blobs)
             else:
                 self._send(piece, None)
                 if isinstance(piece, messages.Begun) and call.handle is not None:
                     call.uses = self._uses(call.uses, call.task.demand)
-        call.n_news = max(call.n_news, at + len(news))
+            call.n_news = n + 1
+        return replace(progress, at=progress.at + len(progress.news), news=[], taken=-1)
 
     def _tell_items(self, call: Call, piece: Yielded, blobs: Sequence[Blob]) -> None:
         known = self._names(call)
@@ -519,15 +556,18 @@ class EnginePeer:
         living = self._called(call.task)
         return call.names.copy() if living is None else {**living.names, living.name: living.key}
 
-    def _ended(self, call: Call, done: Done, blobs: list[Blob]) -> None:
-        self._tell_news(call, done.run, done.at, done.news, blobs)
-        if call.is_cancelled and (done.failed or call.task.stream >= 0):  # by the interrupt, or as it was not read on
-            self._engine.release([blobs[given.blob] for given in (*done.values, *done.made) if given.blob >= 0])
+    def _ended(self, call: Call, done: Done, blobs: Sequence[Blob]) -> None:
+        # By the interrupt, or as it was not read on.
+        is_cancelled = call.is_cancelled and (done.failed or call.task.stream >= 0)
+        living, new = self._called(call.task), self._names(call)
+        if is_cancelled:
+            lost = done.values if living is not None else [*done.values, *done.made]
+            self._engine.release([blobs[given.blob] for given in lost if given.blob >= 0])
+        if is_cancelled and living is None:
             self._fail(call, "cancelled")
             return
-        living, new = self._called(call.task), self._names(call)
         made = self._values.make_all(done.made, blobs, new)
-        values = [self._values.value_of(given, blobs, new) for given in done.values]
+        values = [] if is_cancelled else [self._values.value_of(given, blobs, new) for given in done.values]
         saved = None
         if done.saved is not None:
             self._values.secure(new[done.saved])
@@ -538,7 +578,10 @@ class EnginePeer:
         if living is not None:
             self._keep(living, done.kept)
             self._note_made(living, made, done.gone)
-        self._end(call, values, done, constructed)
+        if is_cancelled:
+            self._fail(call, "cancelled")
+        else:
+            self._end(call, values, done, constructed)
         if living is not None and saved is not None:
             self._send(messages.Checkpoint(Told(*living.key), saved), None)
         if constructed is not None and living is not None:
@@ -587,11 +630,16 @@ def _lacking(task: Task, engine: Engine) -> str:
     actor = task.creates.actor if task.creates is not None else None
     wanted = {
         limits.ACTORS: actor is not None,
-        limits.CONCURRENT_ACTORS: actor is not None and (actor.concurrency > 1 or not actor.flags & ACTOR_FLAG_ORDERED),
+        limits.CONCURRENT_ACTORS: actor is not None and bool(limits_of(actor)),
         limits.GENERATORS: task.stream >= 0,
         limits.GROUPS: task.bundle is not None,
     }
     return next((what for what in engine.can.lacks if wanted.get(what)), "")
+
+
+def _limits(task: Task) -> list[int]:
+    """As of `Parcel`."""
+    return limits_of(task.creates.actor) if task.creates is not None and task.creates.actor is not None else []
 
 
 def _not_constructed(engine: str, kind: FailureKind, text: str) -> Exception:

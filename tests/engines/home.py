@@ -25,7 +25,7 @@ from cellmesh.scheduler.ipc.transport import decoder
 from msgspec.structs import replace
 
 from cellmesh.engines.fake_engine import FakeEngine, Faults
-from cellmesh.engines.interface import EngineNode, Outcome, Said
+from cellmesh.engines.interface import EngineNode, Outcome, Over, Said
 from cellmesh.engines.parcels import (
     OWN,
     Done,
@@ -147,8 +147,9 @@ class Host:
         self._is_over = False
         self._kept: list[Key] = []
         self._names: list[Key] = []
+        self._turn = 0
 
-    def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome:
+    def run(self, data: bytes, blobs: Sequence[Any], over: Over) -> None:
         """Its constructor first, then calls, of which none overtakes another."""
         work = decode_work(data)
         task = work.task
@@ -167,7 +168,9 @@ class Host:
         self._names += [(given.slot, given.generation) for given in done.made]
         n_gone = len(self._names) * (task.number % 3) // 2  # none, half of them, all
         gone, self._names = self._names[:n_gone], self._names[n_gone:]
-        return Outcome(encode(replace(done, kept=self._kept, gone=gone)), outcome.large)
+        done = replace(done, kept=self._kept, gone=gone, turn=self._turn)
+        self._turn += 1
+        over(Outcome(encode(done), outcome.large))
 
     def hear(self, message: bytes) -> None:
         """It has no time for that: a parcel takes none."""
