@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
@@ -30,7 +29,7 @@ from . import pocket
 from .interface import Outcome, Over
 from .news import Line
 from .parcels import decode_work
-from .serving import ServingPocket
+from .serving import ServingPocket, or_end
 
 MODULE = "cellmesh.engines.actor_process"
 
@@ -198,14 +197,12 @@ class _Actor:
                     over = partial(self._line.answer, asked.number)
                     self._served.begin(decode_work(asked.data), asked.blobs, over)
         except EOFError:
-            if self._served is None:
-                self._parcels.put(None)
-                return
+            pass
+        if self._served is None:
+            self._parcels.put(None)
+        else:
             self._served.wait()
             _leave()
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
 
 
 def _leave() -> NoReturn:
@@ -223,7 +220,7 @@ def main(fd: int, parent: int) -> None:
     line = _ToParent(Connection(fd))
     sys.path[:] = msgpack.decode(line.connection.recv_bytes(), type=list[str])
     actor = _Actor(line)
-    threading.Thread(target=actor.hear, name="cellmesh-parcels", daemon=True).start()
+    threading.Thread(target=or_end, args=(actor.hear,), name="cellmesh-parcels", daemon=True).start()
     actor.run()
     _leave()
 

@@ -103,7 +103,7 @@ class PocketHooks(Hooks):
 
     def run_meanwhile(self) -> bool:
         """A task is about to sleep until others have ended: run one of those. Whether there was one."""
-        if self.runner not in (None, threading.get_ident()):
+        if not self._runs_tasks():
             return False
         self._depth += 1
         try:
@@ -114,11 +114,14 @@ class PocketHooks(Hooks):
     def has_yielded(self) -> bool:
         """A generator has yielded: what it has begun runs now, as its items may refer to that. Whether it is to wait
         for its reader, which one that is read in this thread cannot."""
-        if self._depth:
+        if self._depth and self._runs_tasks():
             return False
         while self.run_meanwhile():
             pass
         return self._tell_items()
+
+    def _runs_tasks(self) -> bool:
+        return self.runner in (None, threading.get_ident())
 
 
 class Pocket:

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -77,7 +78,7 @@ class ServingPocket(Pocket):
         repeat_interrupts()
         process_exit.before_exit = lambda status: self._look()  # what has ended is told
         for work in (self._attend, self._run_tasks):
-            threading.Thread(target=work, name="cellmesh-pocket", daemon=True).start()
+            threading.Thread(target=or_end, args=(work,), name="cellmesh-pocket", daemon=True).start()
 
     def serve(self) -> None:
         """Serve the actor, in the main thread; returns when it has ended."""
@@ -184,9 +185,12 @@ class ServingPocket(Pocket):
 
     def _is_known(self, call: _Call) -> bool:
         """Whether what is to be told next refers to nothing that is yet to be made."""
+        message = call.told[0]
         if call.unsealed is None:
-            saved = [] if self._saved is None else [self._saved]
-            call.unsealed = [slot for slot, _ in _named([*call.told[0].values, Value(0, refs=saved)])]
+            call.unsealed = [slot for slot, _ in _named(message.values)]
+        saved = self._saved if isinstance(message, Result) else None
+        if saved is not None and saved.slot not in (*call.seen, *call.unsealed):
+            call.unsealed.append(saved.slot)
         while call.unsealed:
             slot = call.unsealed[-1]
             try:
@@ -195,9 +199,8 @@ class ServingPocket(Pocket):
                 found = None
             if found is not None and found.state == OBJECT_PENDING:
                 return False
-            call.unsealed.pop()
+            call.seen.add(call.unsealed.pop())
             inner = [] if found is None else [inner for inner in found.refs if inner not in call.seen]
-            call.seen.update(inner)
             call.unsealed += inner
         call.unsealed = None
         call.seen.clear()
@@ -231,6 +234,15 @@ class ServingPocket(Pocket):
             return super()._tell_items()
         self._wake()
         return self._hooks.runner != threading.get_ident()
+
+
+def or_end(work: Callable[[], None]) -> None:
+    """Do that, without which this process is of no use."""
+    try:
+        work()
+    except BaseException:
+        traceback.print_exc(file=sys.__stderr__)
+        os._exit(1)
 
 
 def _named(values: Sequence[Value]) -> Iterator[Key]:

@@ -355,8 +355,8 @@ def test_what_had_not_begun_runs_in_its_next_life(
 @concurrent
 def test_one_that_has_left_does_not_begin_again_and_what_had_ended_is_told(on_engine: ModuleType) -> None:
     actor = on_engine.remote(Looped).options(max_restarts=5).remote()
-    ended, left = actor.note.remote(1), actor.leave.remote()
-    assert get(ended) is None
+    ended, left = actor.notes.remote(), actor.leave.remote()
+    assert get(ended) == []
     for ref in (left, actor.pid.remote()):
         with pytest.raises(ActorDiedError, match="it has ended itself"):
             get(ref)
