@@ -18,7 +18,7 @@ from support.waiting import wait_until
 import cellmesh as cm
 from cellmesh.exceptions import ActorDiedError, ActorUnavailableError, TaskCancelledError
 
-PATIENCE_S = 60.0  # Ray begins a process for each, which takes its time
+PATIENCE_S = 120.0  # Ray begins two processes for each, which takes its time
 concurrent = pytest.mark.capability("concurrent_actors")
 
 
