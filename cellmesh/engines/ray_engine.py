@@ -28,9 +28,11 @@ from ..exceptions import EngineError, EngineUnreachableError, EngineVersionError
 from ..scheduler.worker import leaving
 from ..text import first_line
 from . import pocket
+from .actor_process import ActorProcess
 from .connecting import imported
 from .interface import (
     ActorEnded,
+    ActorRunner,
     Blob,
     Came,
     Capabilities,
@@ -45,20 +47,19 @@ from .interface import (
     Handle,
     Lost,
     NodesChanged,
-    Outcome,
     Parcel,
     Said,
     TaskEngine,
 )
 from .news import Line
 from .peer import ANY_NUMBER
+from .ray_host import AGAIN_S, ConcurrentHost, HostLine, returned
 
 PREFIX = "ray:"
 NODES_S = 2.0  # how often to look which machines there are
 FIRST_WORKER_S = 120.0  # for the first worker to begin
 PROBE_S = 5.0  # for a connection to an address
 AUTO = '"ray:auto" is the cluster of this machine, as `ray start` begins it'
-AGAIN_S = 0.2  # for an office to be there again
 MOST_ASK = 10_000  # of an office at a time, among them each generator that runs
 OFFICE = "cellmesh-office"  # the name of an actor, in the namespace of this process's job
 OURS = ("Python", "cellmesh", "cloudpickle")  # what has to be of one version here and there
@@ -171,22 +172,13 @@ class ActorHost:
 
 
 def run_parcel(number: int, n_results: int, data: bytes, *blobs: Any) -> Any:
-    """A Ray task: runs a parcel, and returns its outcome's data, with refs of what is large beyond `n_results`, and
-    that many that may be."""
+    """A Ray task: runs a parcel; see `returned`."""
     return returned(pocket.run(data, [memoryview(blob).cast("B") for blob in blobs], OfficeLine(number)), n_results)
 
 
-def returned(outcome: Outcome, n_results: int) -> Any:
-    """What a Ray task returns for it."""
-    large = [PickleBuffer(one) for one in outcome.large]
-    first: Any = outcome.data
-    if len(large) > n_results:
-        import ray
-
-        first = outcome.data, [ray.put(one) for one in large[n_results:]]
-    if not n_results:
-        return first
-    return [first, *large[:n_results], *[None] * (n_results - len(large))]
+def begin_process(ended: Callable[[int], None]) -> ActorRunner:
+    """Beside the worker, for an actor."""
+    return ActorProcess(HostLine(OfficeLine(0)), ended)
 
 
 _office: Any = None
@@ -304,8 +296,6 @@ class RayEngine(TaskEngine):
             raise EngineVersionError(problem)
         self._run = ray.remote(run_parcel)
         self._host = ray.remote(concurrency_groups={"watch": 1, "cancel": 1})(ActorHost)
-        from .ray_host import ConcurrentHost
-
         self._concurrent_host = ray.remote(max_concurrency=MOST_ASK)(ConcurrentHost)
         self._office = (
             ray.remote(Office).options(name=OFFICE, num_cpus=0, max_restarts=-1, max_concurrency=MOST_ASK).remote()
@@ -422,7 +412,7 @@ class RayEngine(TaskEngine):
         name = f"{os.getpid()}-{number}"
         options = actor_options(parcel.resources, keeps)
         if parcel.limits:
-            host = self._concurrent_host.options(**options).remote(list(parcel.limits))
+            host = self._concurrent_host.options(**options).remote(list(parcel.limits), begin_process)
             watch = host.watch.remote()
         else:
             host = self._host.options(**options).remote(name)

@@ -1,5 +1,5 @@
 """The host of an actor that takes several calls at a time, in Ray's workers: a Ray actor that hands them over to a
-process beside it, see `actor_process`. Public interfaces of Ray alone.
+process beside it, see `actor_process`. Public interfaces of Ray alone, which is imported late.
 
 Ray begins calls of such an actor in any order, so each comes with its place. The first is the constructor's.
 """
@@ -10,13 +10,14 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pickle import PickleBuffer
 from typing import Any
 
-from .actor_process import ActorProcess
 from .interface import ActorRunner, Outcome
 from .lines import Lines
 from .news import Line
-from .ray_engine import AGAIN_S, OfficeLine, returned
+
+AGAIN_S = 0.2  # for an office to be there again
 
 
 @dataclass(eq=False)
@@ -31,21 +32,16 @@ class _Call:
 
 
 class HostLine(Line):
-    """The line of the process, by the office."""
+    """The line of the process, by that of a parcel. What an actor's process has said it does not say again."""
 
-    def __init__(self) -> None:
-        self._office = OfficeLine(0)
+    def __init__(self, line: Line) -> None:
+        self._line = line
 
     def say(self, message: bytes, large: Sequence[bytes]) -> bool:
-        """Tell the engine's process something. Returns when that has it: what an actor's process has said, it does not
-        say again."""
-        while not self._office.say(message, large):
+        """Tell the engine's process something. Returns when that has it."""
+        while not self._line.say(message, large):
             time.sleep(AGAIN_S)  # the office's machine is lost: it begins again on another one
         return True
-
-
-def _make(ended: Callable[[int], None]) -> ActorRunner:
-    return ActorProcess(HostLine(), ended)
 
 
 class ConcurrentHost:
@@ -59,7 +55,7 @@ class ConcurrentHost:
         Begins the process, which calls that with its exit status or -signal.
     """
 
-    def __init__(self, limits: Sequence[int], make: Callable[[Callable[[int], None]], ActorRunner] = _make) -> None:
+    def __init__(self, limits: Sequence[int], make: Callable[[Callable[[int], None]], ActorRunner]) -> None:
         self._lines: Lines[_Call] = Lines(limits)
         self._calls: dict[int, _Call] = {}  # by place: that have come, and not ended
         self._passed: set[int] = set()  # places of calls that will not come, or are not to begin
@@ -70,7 +66,7 @@ class ConcurrentHost:
         self._process = make(self._ended)
 
     async def run(self, place: int, group: int, n_results: int, data: bytes, *blobs: Any) -> Any:
-        """Run a parcel, see `ray_engine.run_parcel`; nothing, if it was cancelled; whether it had begun, if the process
+        """Run a parcel, see `returned`; nothing, if it was cancelled; whether it had begun, if the process
         has ended."""
         self._loop = asyncio.get_running_loop()
         call = self._calls[place] = _Call(group, data, blobs, self._loop.create_future())
@@ -144,3 +140,17 @@ class ConcurrentHost:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._is_over.set)
             self._loop.call_soon_threadsafe(self._go_on)
+
+
+def returned(outcome: Outcome, n_results: int) -> Any:
+    """What a Ray task returns that has run a parcel: its outcome's data, with refs of what is large beyond `n_results`,
+    and that many that may be."""
+    large = [PickleBuffer(one) for one in outcome.large]
+    first: Any = outcome.data
+    if len(large) > n_results:
+        import ray
+
+        first = outcome.data, [ray.put(one) for one in large[n_results:]]
+    if not n_results:
+        return first
+    return [first, *large[:n_results], *[None] * (n_results - len(large))]

@@ -5,13 +5,10 @@ from __future__ import annotations
 import pickle
 import signal
 from collections.abc import Callable, Sequence
-from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from engines.slow_process import Slow
-from support.waiting import wait_until
 
 from cellmesh.engines.addresses import address_of, prefix_of
 from cellmesh.engines.dask.host import CANCEL, END, KILL, RUN, SAY, Host, Order
@@ -232,28 +229,3 @@ def test_a_host_that_is_killed_begins_nothing_more_and_tells_whoever_wants_to_kn
     orders = [Order(RUN, 1, b"begin"), Order(KILL)]
     assert told_by_host(*orders) == ([(OVER, 0, b"", -signal.SIGKILL)], 0)
     assert told_by_host(*orders, is_wanted=False) == ([], 0)
-
-
-def test_a_host_has_as_many_calls_run_as_may_and_tells_which_had_begun() -> None:
-    told: list[tuple[str, int, Sequence[int]]] = []
-    made: list[Slow] = []
-
-    def make(ended: Callable[[int], None]) -> Slow:
-        made.append(Slow(ended))
-        return made[0]
-
-    host = Host(make, lambda keys: [], lambda what, number, *rest: told.append((what, number, rest[-1])), [2, 1])
-    serves = Thread(target=host.serve, args=(lambda: None,))
-    serves.start()
-    host.hear(Order(RUN, 1, b"1"))
-    wait_until(lambda: made[0].running)
-    host.hear(Order(SAY, data=b"1"))
-    for number, group in enumerate([0, 0, 0, 1, 1], 2):
-        host.hear(Order(RUN, number, str(number).encode(), group=group))
-    wait_until(lambda: [*made[0].running] == [b"2", b"3", b"5"])
-    host.hear(Order(SAY, data=b"3"))
-    wait_until(lambda: [*made[0].running] == [b"2", b"5", b"4"])
-    host.hear(Order(CANCEL, 6))
-    host.hear(Order(KILL))
-    serves.join()
-    assert told == [(ENDED, 1, ()), (ENDED, 3, ()), (CANCELLED, 6, ()), (OVER, 0, [2, 4, 5])]

@@ -142,6 +142,7 @@ PURE = (
     "cellmesh/engines/dask/terms.py",
     "cellmesh/engines/interface.py",
     "cellmesh/engines/kept.py",
+    "cellmesh/engines/lines.py",
     "cellmesh/engines/parcels.py",
     "cellmesh/engines/peer.py",
     "cellmesh/engines/values.py",

@@ -1,13 +1,19 @@
-"""The host of an actor with several calls at a time in Ray's workers; without Ray, which calls it in any order."""
+"""The hosts of actors with several calls at a time, in Ray's and in Dask's workers; without Ray, which calls them in
+any order, and without Dask.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from threading import Thread
 from typing import Any
 
-from engines.slow_process import Slow
+from engines.concurrent.slow_process import Slow
+from support.waiting import wait_until
 
+from cellmesh.engines.dask.host import CANCEL, KILL, RUN, SAY, Host, Order
+from cellmesh.engines.dask.worker import CANCELLED, ENDED, OVER
 from cellmesh.engines.ray_host import ConcurrentHost
 
 
@@ -81,3 +87,28 @@ def test_when_the_process_has_ended_calls_say_whether_they_had_begun() -> None:
         assert await watch == await host.watch() == -9
 
     played(story)
+
+
+def test_a_host_has_as_many_calls_run_as_may_and_tells_which_had_begun() -> None:
+    told: list[tuple[str, int, Sequence[int]]] = []
+    made: list[Slow] = []
+
+    def make(ended: Callable[[int], None]) -> Slow:
+        made.append(Slow(ended))
+        return made[0]
+
+    host = Host(make, lambda keys: [], lambda what, number, *rest: told.append((what, number, rest[-1])), [2, 1])
+    serves = Thread(target=host.serve, args=(lambda: None,))
+    serves.start()
+    host.hear(Order(RUN, 1, b"1"))
+    wait_until(lambda: made[0].running)
+    host.hear(Order(SAY, data=b"1"))
+    for number, group in enumerate([0, 0, 0, 1, 1], 2):
+        host.hear(Order(RUN, number, str(number).encode(), group=group))
+    wait_until(lambda: [*made[0].running] == [b"2", b"3", b"5"])
+    host.hear(Order(SAY, data=b"3"))
+    wait_until(lambda: [*made[0].running] == [b"2", b"5", b"4"])
+    host.hear(Order(CANCEL, 6))
+    host.hear(Order(KILL))
+    serves.join()
+    assert told == [(ENDED, 1, ()), (ENDED, 3, ()), (CANCELLED, 6, ()), (OVER, 0, [2, 4, 5])]
