@@ -143,7 +143,7 @@ class Pocket:
     """
 
     def __init__(self, session: str, namespace: str, store_bytes: int) -> None:
-        self.session_id = session
+        self.session_id: str = session
         self.kept: KeptValues[int] = KeptValues(store_bytes // KEEP_SHARE)  # by slot
         self.n_copied: int = 0
         self.is_torn: bool = False
@@ -179,12 +179,12 @@ class Pocket:
         self._generator = -1  # the number of that
         self._items: list[Items] = []  # of it, that are to be told
         link: Any = _Link(self._show)
-        self.output: worker_output.Output = worker_output.Output(self._worker, link, held_text.create())
-        self._streams = self.output.streams()
+        self._output: worker_output.Output = worker_output.Output(self._worker, link, held_text.create())
+        self._streams = self._output.streams()
         own_pickles.in_worker = True
         driver_env.node = os.uname().nodename
         config = Config({}, namespace=namespace, **sizes_of(self._worker))
-        process.session = Session(WorkerNode(self.output, session, ""), self._worker, config, is_worker=True)
+        process.session = Session(WorkerNode(self._output, session, ""), self._worker, config, is_worker=True)
         process.session.has_actors = False
 
     def run(self, work: Work, blobs: Sequence[Any], line: Line | None) -> Outcome:
@@ -263,7 +263,7 @@ class Pocket:
         if (made := worker_actor.construct(self._worker, self._hooks, task)) is not None:
             self._made = made
             if label := worker_actor.label(made.instance):
-                self.output.name = label
+                self._output.name = label
                 self._hooks.name_actor(label)
             if clean_up := getattr(made.instance, "__ray_shutdown__", None):
                 atexit.register(clean_up)
@@ -358,7 +358,7 @@ class Pocket:
         told: Counter[Key] = Counter()
         made: dict[Key, Given] = {}
         values = [self._given((0, at), value, large, told, made) for at, value in enumerate(message.values, message.at)]
-        self.output.flush()
+        self._output.flush()
         gone = self._let_go(told, made, True)
         return Yielded(message.at, values, list(made.values()), gone, self._next_turn())
 
@@ -377,7 +377,7 @@ class Pocket:
         saved = self._saved
         if saved is not None:
             self._export(saved, large, told, made)
-        self.output.flush()
+        self._output.flush()
         gone = self._let_go(told, made, self._actor is not None)
         return Done(
             bool(result.status),
@@ -535,12 +535,12 @@ def _sweep() -> None:
 
 def _tell(*what: Any) -> None:
     if _pocket is not None:
-        _pocket.output.tell(*what)
+        _pocket._output.tell(*what)
 
 
 def _show(*what: Any) -> None:
     if _pocket is not None:
-        _pocket.output.show(*what)
+        _pocket._output.show(*what)
 
 
 def _close() -> None:
