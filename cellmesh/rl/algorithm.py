@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
@@ -28,7 +29,7 @@ from .episodes.evaluation import evaluated, evaluation, play
 from .episodes.frames import Episode
 from .episodes.statistics import EpisodeStatistics
 from .exceptions import CheckpointError, RLError, TrainingDivergedError
-from .hyperparameters import checked
+from .hyperparameters import checked, number
 from .models.actions import check_actions
 from .models.encoding import Encoder
 from .policy import Policy
@@ -36,7 +37,22 @@ from .watching import run_of, watched
 
 Result = dict[str, float]
 Until = Mapping[str, float] | Callable[[Result], bool]
-OF_ALL = ("env", "num_envs", "num_workers", "seed", "env_config", "evaluation_interval", "evaluation_episodes")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every algorithm takes beside its hyperparameters, as `Algorithm` says."""
+
+    env: Any = None
+    num_envs: int = number(8, 1, whole=True)
+    num_workers: int = number(0, 0, whole=True)
+    seed: int | None = number(None, 0, whole=True)
+    env_config: Any = None
+    evaluation_interval: int = number(0, 0, whole=True)
+    evaluation_episodes: int = number(10, 1, whole=True)
+
+
+OF_ALL = tuple(field.name for field in fields(Options))
 
 
 class Algorithm(Trainable):
@@ -101,10 +117,13 @@ class Algorithm(Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         """Make the environments and the networks."""
         name = type(self).__name__
+        checked(Options, {key: config[key] for key in OF_ALL if key in config}, name)
         given = {key: value for key, value in config.items() if key not in OF_ALL}
-        self.hyperparameters = checked(self.Hyperparameters, given, name)
+        self.hyperparameters = checked(self.Hyperparameters, given, name, others=OF_ALL)
         if config.get("env") is None:
             raise TypeError(f"{name}(env): which environment? The id of one, such as 'CartPole-v1', or what makes one")
+        if not isinstance(config.get("env_config") or {}, Mapping):
+            raise TypeError(f"{name}: env_config={config['env_config']!r}: a mapping of arguments of gymnasium.make")
         seed = config.get("seed")
         roots = np.random.SeedSequence(seed).spawn(3)
         self.seed = seed

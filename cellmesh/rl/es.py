@@ -27,13 +27,14 @@ from gymnasium import Space
 from numpy.typing import NDArray
 
 from ..api import kill, remote
-from ..objstore import code_pickles
 from ..shared_memory import shared_array
 from ..submit.actor import ActorHandle
 from ..submit.actor_class import ActorClass
+from ..tune.exceptions import in_words, where
 from ..util.actor_pool import ActorPool
 from .algorithm import Algorithm, Result
-from .envs.makers import makers_of
+from .envs.makers import makers_of, pickled
+from .exceptions import EnvFailedError
 from .hyperparameters import number, sizes
 from .models.actions import Actions, n_parameters
 from .models.array_model import ArrayModel, n_weights
@@ -97,9 +98,10 @@ class Evaluator:
     """Plays episodes with changed weights."""
 
     def __init__(
-        self, maker: bytes, widths: tuple[int, ...], weights: NDArray[np.float32], table: NDArray[np.float32]
+        self, maker: Any, widths: tuple[int, ...], weights: NDArray[np.float32], table: NDArray[np.float32]
     ) -> None:
-        self._env: gym.Env[Any, Any] = pickle.loads(maker)()
+        (make,) = pickle.loads(maker) if isinstance(maker, bytes) else maker
+        self._env: gym.Env[Any, Any] = make()
         self._encode, self._actions = Encoder(self._env.observation_space), Actions(self._env.action_space)
         self._widths, self._weights, self._table = widths, weights, table
 
@@ -107,14 +109,34 @@ class Evaluator:
         """An episode for each job."""
         return [self._episode(*job) for job in jobs]
 
-    def _episode(self, place: int, scale: float, seed: int) -> Played:
+    def _episode(self, *job: Any) -> Played:
+        try:
+            total, n_steps = self._played(*job)
+        except EnvFailedError:
+            raise
+        except Exception as error:
+            raise EnvFailedError(f"the environment failed in an episode: {in_words(error)}{where(error)}") from error
+        if total != total:
+            raise EnvFailedError("the environment returned NaN as a reward")
+        return total, n_steps
+
+    def _played(self, place: int, scale: float, seed: int) -> Played:
         noise = self._table[place : place + len(self._weights)]
         model = ArrayModel((self._weights + np.float32(scale) * noise).astype(np.float32), self._widths)
         encode, actions, step = self._encode, self._actions, self._env.step
         observation, _ = self._env.reset(seed=seed)
         total, n_steps, over = 0.0, 0, False
         while not over:
-            action = actions.to_env(actions.mode(model(encode(stacked(observation)))))[0]
+            rows = encode(stacked(observation))
+            if rows.shape[1:] != encode.shape:
+                raise EnvFailedError(
+                    f"the environment returned an observation of {rows.size} numbers, and {encode.space} has "
+                    f"{encode.shape[0]}"
+                )
+            said = model(rows)
+            if said[0, 0] != said[0, 0] and np.isnan(rows).any():  # NaN in a row is in all that is said of it
+                raise EnvFailedError(f"the environment returned NaN in its observation: {observation!r}")
+            action = actions.to_env(actions.mode(said))[0]
             observation, reward, terminated, truncated, _ = step(action)
             total += float(reward)
             n_steps += 1
@@ -175,7 +197,8 @@ class ES(Algorithm):
         self._weights, self._table = make(n, np.float32), make(h.noise_table_size, np.float32)
         self._weights[:] = 0.1 * self._fill_table(seed).standard_normal(n, np.float32)
         self._moments, self._n_updates = np.zeros((2, n)), 0
-        arguments = code_pickles.dumps(self._maker), self._widths, self._weights, self._table
+        sent = pickled([self._maker]) if n_workers else [self._maker]
+        arguments = sent, self._widths, self._weights, self._table
         self._workers = [EvaluatorActor.remote(*arguments) for _ in range(n_workers)]
         self._evaluator = None if n_workers else Evaluator(*arguments)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -262,8 +263,10 @@ def test_the_users_random_numbers_are_left_alone(a3c: Make) -> None:
 
 
 def test_bad_arguments(session: None) -> None:
-    with pytest.raises(ValueError, match=r"num_workers=-1: 0 \(this process\) or more"):
-        rl.A3C(probes.ConstantReward, num_workers=-1)
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match="cannot be sent to a worker.*num_workers=0"):
+        rl.A3C(lambda: lock and probes.ConstantReward(), num_workers=1)
+    rl.A3C(lambda: lock and probes.ConstantReward()).close()  # in this process nothing is sent
     with pytest.raises(TypeError, match=r"no hyperparameter 'n_step'\. Do you mean n_steps"):
         rl.A3C(probes.ConstantReward, n_step=5)
     with pytest.raises(ValueError, match="rms_decay=2"):

@@ -275,6 +275,16 @@ def test_bad_arguments(session: None) -> None:
         ({"env": "CartPole-v1", "n_steps": 2.5}, TypeError, "n_steps=2.5: a whole number"),
         ({"env": "CartPole-v1", "hidden": (0,)}, TypeError, "hidden=.*widths"),
         ({"env": "CartPole-v1", "normalize_observations": 1}, TypeError, "True or False"),
+        ({"env": "CartPole-v1", "hidden": 5}, TypeError, "hidden=5: widths"),
+        ({"env": "CartPole-v1", "n_steps": float("inf")}, TypeError, "n_steps=inf: a whole number"),
+        ({"env": "CartPole-v1", "lr": float("nan")}, ValueError, "lr=nan: it is above 0"),
+        ({"env": "CartPole-v1", "num_env": 4}, TypeError, "no hyperparameter 'num_env'. Do you mean num_envs"),
+        ({"env": "CartPole-v1", "num_workers": -1}, ValueError, "PPO: num_workers=-1: it is at least 0"),
+        ({"env": "CartPole-v1", "num_workers": "two"}, TypeError, "PPO: num_workers='two': a number"),
+        ({"env": "CartPole-v1", "seed": -1}, ValueError, "PPO: seed=-1: it is at least 0"),
+        ({"env": "CartPole-v1", "evaluation_interval": -1}, ValueError, "evaluation_interval=-1"),
+        ({"env": "CartPole-v1", "evaluation_episodes": 0}, ValueError, "evaluation_episodes=0: it is at least 1"),
+        ({"env": "CartPole-v1", "env_config": 3}, TypeError, "env_config=3: a mapping"),
         ({"env": "NoSuch-v0"}, gym.error.Error, "NoSuch"),
     ):
         with pytest.raises(kind, match=message):

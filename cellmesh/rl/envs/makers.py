@@ -10,6 +10,8 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
+from ...objstore import code_pickles
+
 
 def makers_of(
     env: Any, num_envs: int, wrappers: Sequence[Callable[..., Any]], kwargs: dict[str, Any]
@@ -25,6 +27,18 @@ def makers_of(
             raise ValueError(f"num_envs={num_envs}: it is at least 1")
         given = [env] * num_envs
     return [_maker(one, tuple(wrappers), kwargs) for one in given]
+
+
+def pickled(makers: Sequence[Callable[[], Any]]) -> bytes:
+    """What makes environments, as it is sent to a worker; `TypeError` if it cannot be."""
+    try:
+        return code_pickles.dumps(list(makers))
+    except Exception as error:
+        raise TypeError(
+            f"the environment cannot be sent to a worker: {type(error).__name__}: {error}. What is called to make one "
+            "must be picklable, so let it make what cannot be (a connection, a lock, an open file) when it is called; "
+            "or num_workers=0"
+        ) from error
 
 
 def _maker(env: Any, wrappers: tuple[Callable[..., Any], ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
