@@ -162,7 +162,7 @@ screenshots: install-test browser
 .venv-bench-rl/bin/ray:
 	$(PYTHON) -m venv .venv-bench-rl
 	.venv-bench-rl/bin/python -m pip --disable-pip-version-check --quiet install torch==2.13.0
-	.venv-bench-rl/bin/python -m pip --disable-pip-version-check --quiet install torch==2.13.0 'ray[rllib]==2.60.0' envpool==1.2.7
+	.venv-bench-rl/bin/python -m pip --disable-pip-version-check --quiet install torch==2.13.0 'ray[rllib]==2.60.0' envpool==1.2.5
 
 # Dask as an engine needs one for its tests.
 .venv-dask/bin/dask:

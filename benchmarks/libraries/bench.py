@@ -1,6 +1,6 @@
 """`make bench-libraries`: Tune and Train beside Ray's, Tune beside Optuna with loky's processes, Train beside torch's
-own, RL beside gymnasium's and other vector environments, Stable-Baselines3 and RLlib, groups of actors and cells in ranks beside
-ipyparallel, nbdistributed and Monarch, in one run.
+own, RL beside gymnasium's and other vector environments, Stable-Baselines3 and RLlib, groups of actors and cells in
+ranks beside ipyparallel, nbdistributed and Monarch, in one run.
 
     python benchmarks/libraries/bench.py                     all rows, three alternated rounds
     python benchmarks/libraries/bench.py --only digits       one row

@@ -66,9 +66,7 @@ class Cellmesh:
 
     def pong(self):
         wrappers = pong_wrappers()
-        return pong_step(
-            self.rl.make_vec(PONG, N_ENVS, num_workers=self.num_workers, wrappers=wrappers, frameskip=1)
-        )
+        return pong_step(self.rl.make_vec(PONG, N_ENVS, num_workers=self.num_workers, wrappers=wrappers, frameskip=1))
 
     def _ppo(self, seed):
         return self.rl.PPO(
@@ -166,9 +164,7 @@ class GymnasiumSync:
 
         self.gym.register_envs(ale_py)
         return pong_step(
-            self.gym.make_vec(
-                PONG, N_ENVS, vectorization_mode=self.kind, wrappers=pong_wrappers(), frameskip=1
-            )
+            self.gym.make_vec(PONG, N_ENVS, vectorization_mode=self.kind, wrappers=pong_wrappers(), frameskip=1)
         )
 
 

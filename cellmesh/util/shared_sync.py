@@ -100,9 +100,9 @@ def _over(cls: type[_Shared], ref: _core.Ref[Any]) -> _Shared:
 class Barrier(_Shared):
     """Where so many processes, or threads of them, wait until all have come; again and again.
 
-    A process joins the barrier with its first `wait` or `arrive`. If it dies from then on, whether it waits just then or not, the
-    barrier is broken for all. A worker that ends in good order between two tasks is a member no more, and breaks
-    nothing.
+    A process joins the barrier with its first `wait` or `arrive`. If it dies from then on, whether it waits just then
+    or not, the barrier is broken for all. A worker that ends in good order between two tasks is a member no more, and
+    breaks nothing.
 
     Parameters
     ----------

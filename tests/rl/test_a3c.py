@@ -264,7 +264,7 @@ def test_the_users_random_numbers_are_left_alone(a3c: Make) -> None:
 
 def test_bad_arguments(session: None) -> None:
     lock = threading.Lock()
-    with pytest.raises(TypeError, match="cannot be sent to a worker.*num_workers=0"):
+    with pytest.raises(TypeError, match=r"cannot be sent to a worker.*num_workers=0"):
         rl.A3C(lambda: lock and probes.ConstantReward(), num_workers=1)
     rl.A3C(lambda: lock and probes.ConstantReward()).close()  # in this process nothing is sent
     with pytest.raises(TypeError, match=r"no hyperparameter 'n_step'\. Do you mean n_steps"):

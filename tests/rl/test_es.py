@@ -208,7 +208,7 @@ def test_bad_arguments(session: None) -> None:
     with pytest.raises(ValueError, match=r"noise_table_size=10, and the network has \d+ weights"):
         rl.ES("CartPole-v1", noise_table_size=10)
     lock = threading.Lock()
-    with pytest.raises(TypeError, match="cannot be sent to a worker.*num_workers=0"):
+    with pytest.raises(TypeError, match=r"cannot be sent to a worker.*num_workers=0"):
         rl.ES(lambda: lock and probes.ActionReward(), num_workers=1, **FAST)
     rl.ES(lambda: lock and probes.ActionReward(), **FAST).close()  # in this process nothing is sent
     with pytest.raises(ValueError, match="num_workers=-1"):

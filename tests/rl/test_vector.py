@@ -391,14 +391,14 @@ def test_a_worker_that_dies_in_a_reset_or_before_it_is_replaced_and_resets_again
     with pytest.warns(rl.EnvWorkerReplacedWarning, match=r"worker 1 .* is replaced\. Its environments are reset"):
         seen = ours.reset(seed=3)[0]
     assert same(seen, theirs.reset(seed=3)[0])
-    for steps in (0, 1):  # of a worker that waits for calls, and of one that waits for actions
-        for _ in range(steps):
+    for n_steps in (0, 1):  # of a worker that waits for calls, and of one that waits for actions
+        first = pid(ours, 0)
+        for _ in range(n_steps):
             ours.step(ours.action_space.sample())
-        os.kill(pid(ours, 0) if steps == 0 else pids[0], signal.SIGKILL)
+        os.kill(first, signal.SIGKILL)
         with pytest.warns(rl.EnvWorkerReplacedWarning, match="worker 0"):
             seen = ours.reset(seed=4)[0]
         assert same(seen, theirs.reset(seed=4)[0])
-        pids = ours.call("where")
 
 
 def test_what_cannot_go_on_with_a_dead_worker_says_so(envs: Envs) -> None:
@@ -407,7 +407,7 @@ def test_what_cannot_go_on_with_a_dead_worker_says_so(envs: Envs) -> None:
     pids, actions = ours.call("where"), ours.action_space.sample()
     ours.step(actions)
     os.kill(pids[1], signal.SIGKILL)
-    with pytest.raises(rl.EnvWorkerDiedError, match="worker 1 of environments 1 to 1 has died.*replaces it"):
+    with pytest.raises(rl.EnvWorkerDiedError, match=r"worker 1 of environments 1 to 1 has died.*replaces it"):
         ours.call("where")
     states = ours.states()
     assert states[0] is not None and states[1] is None

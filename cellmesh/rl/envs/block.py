@@ -149,7 +149,8 @@ class Block:
         """From now on write to these rows."""
         self._arrays = arrays
         self._write = _writer(self.observation_space, arrays.observations)
-        self._floats = [values for values in _leaves(arrays.observations) if values.dtype.kind == "f" and values.size]
+        floats = [values for values in _leaves(arrays.observations) if values.dtype.kind == "f" and values.size]
+        self._numbers = [(arrays.rewards, "reward"), *((values, "observation") for values in floats)]
 
     # ---- what a vector environment asks for
     def reset(
@@ -266,9 +267,9 @@ class Block:
             ) from None
 
     def _check_numbers(self) -> None:
-        """`EnvFailedError` if a reward or an observation is NaN; the least value is NaN if one of them is."""
-        for values, what in ((self._arrays.rewards, "reward"), *((values, "observation") for values in self._floats)):
-            if (least := values.min()) != least:
+        """`EnvFailedError` if a reward or an observation is NaN, which is all that differs from itself."""
+        for values, what in self._numbers:
+            if np.count_nonzero(values != values):
                 wrong = int(np.isnan(values).reshape(len(values), -1).any(axis=1).argmax())
                 raise EnvFailedError(f"{self._name(wrong)} returned NaN in its {what}: {values[wrong]!r}")
 

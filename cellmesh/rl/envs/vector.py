@@ -291,7 +291,9 @@ class SharedVectorEnv(gym.vector.VectorEnv[Any, Any, NDArray[Any]]):
         return self.call("render")
 
     def states(self) -> list[bytes | None]:
-        """Every environment as it is now, pickled; None: it cannot be (its pickle would be a new one, its worker has died)."""
+        """Every environment as it is now, pickled; None: it cannot be (its pickle would be a new one), or its worker
+        has died.
+        """
         if self._block is not None:
             return self._block.states()
         found = self._ask_all("states", lambda _: (), lambda worker: [None] * worker.n)
