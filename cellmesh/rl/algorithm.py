@@ -24,7 +24,7 @@ from .. import front_end
 from ..observe.learning import LearningRun
 from ..tune.trainable import Trainable
 from . import saving
-from .envs.makers import makers_of
+from .envs.makers import first_of, makers_of
 from .episodes.evaluation import evaluated, evaluation, play
 from .episodes.frames import Episode
 from .episodes.statistics import EpisodeStatistics
@@ -122,6 +122,8 @@ class Algorithm(Trainable):
         self.hyperparameters = checked(self.Hyperparameters, given, name, others=OF_ALL)
         if config.get("env") is None:
             raise TypeError(f"{name}(env): which environment? The id of one, such as 'CartPole-v1', or what makes one")
+        if isinstance(config["env"], (list, tuple)):
+            config.setdefault("num_envs", len(config["env"]))
         if not isinstance(config.get("env_config") or {}, Mapping):
             raise TypeError(f"{name}: env_config={config['env_config']!r}: a mapping of arguments of gymnasium.make")
         seed = config.get("seed")
@@ -195,6 +197,10 @@ class Algorithm(Trainable):
         TrainingDivergedError
             A loss is not finite.
         """
+        if not (until is None or callable(until) or isinstance(until, Mapping)):
+            raise TypeError(
+                f"until={until!r}: a mapping such as {{'episode_return_mean': 475}}, or a function of a result"
+            )
         with watched(self.run, until) as run:
             while True:
                 result = self.step()
@@ -327,7 +333,7 @@ class Algorithm(Trainable):
         RLError
             The environment shows nothing (`render_mode="rgb_array"`).
         """
-        (make,) = makers_of(self.config["env"], 1, (), self._rendering())
+        (make,) = makers_of(first_of(self.config["env"]), 1, (), self._rendering())
         env = make()
         try:
             frames: list[Any] = []
@@ -350,7 +356,7 @@ class Algorithm(Trainable):
         return Episode(frames, value, frames_per_s)
 
     def _rendering(self) -> dict[str, Any]:
-        by_id = isinstance(self.config["env"], (str, EnvSpec))
+        by_id = isinstance(first_of(self.config["env"]), (str, EnvSpec))
         return {**(self.config.get("env_config") or {}), **({"render_mode": "rgb_array"} if by_id else {})}
 
     def _ipython_display_(self) -> None:

@@ -21,20 +21,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import Space
 from numpy.typing import NDArray
 
 from ..api import kill, remote
+from ..exceptions import ActorDiedError
 from ..shared_memory import shared_array
 from ..submit.actor import ActorHandle
 from ..submit.actor_class import ActorClass
 from ..tune.exceptions import in_words, where
 from ..util.actor_pool import ActorPool
 from .algorithm import Algorithm, Result
-from .envs.makers import makers_of, pickled
-from .exceptions import EnvFailedError
+from .envs.makers import made, makers_of, pickled
+from .exceptions import WHY_IT_DIED, EnvFailedError, EnvWorkerDiedError
 from .hyperparameters import number, sizes
 from .models.actions import Actions, n_parameters
 from .models.array_model import ArrayModel, n_weights
@@ -43,6 +43,7 @@ from .policy import Policy
 
 Job = tuple[int, float, int]  # where its noise begins in the table, what it is multiplied by, the episode's seed
 Played = tuple[float, int]  # an episode's return and its steps
+MAX_RESTARTS = 3  # of each process
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Evaluator:
         self, maker: Any, widths: tuple[int, ...], weights: NDArray[np.float32], table: NDArray[np.float32]
     ) -> None:
         (make,) = pickle.loads(maker) if isinstance(maker, bytes) else maker
-        self._env: gym.Env[Any, Any] = make()
+        self._env = made(make)
         self._encode, self._actions = Encoder(self._env.observation_space), Actions(self._env.action_space)
         self._widths, self._weights, self._table = widths, weights, table
 
@@ -149,9 +150,9 @@ class Evaluator:
 
 
 # An episode is told by its seed, so one that a dying worker left is played again and comes out the same.
-EvaluatorActor: ActorClass[Evaluator, type[Evaluator]] = remote(num_cpus=0, max_restarts=3, max_task_retries=3)(
-    Evaluator
-)
+EvaluatorActor: ActorClass[Evaluator, type[Evaluator]] = remote(
+    num_cpus=0, max_restarts=MAX_RESTARTS, max_task_retries=MAX_RESTARTS
+)(Evaluator)
 
 
 def _play_remotely(worker: Any, chunk: list[Job]) -> Any:
@@ -178,8 +179,10 @@ class ES(Algorithm):
     def open(self, config: dict[str, Any], seed: int) -> tuple[Space[Any], Space[Any]]:
         """Look at the spaces; workers are begun when the size of the network is known."""
         self._workers, self._evaluator = [], None
+        if isinstance(config["env"], (list, tuple)):
+            raise TypeError(f"ES: env={config['env']!r}: one environment, as its processes play alike")
         (self._maker,) = makers_of(config["env"], 1, (), config.get("env_config") or {})
-        env = self._maker()
+        env = made(self._maker)
         env.close()
         return env.observation_space, env.action_space
 
@@ -252,7 +255,11 @@ class ES(Algorithm):
         size = max(1, len(jobs) // (8 * len(self._workers)))  # small, as episodes differ in length
         chunks = [jobs[k : k + size] for k in range(0, len(jobs), size)]
         found: Iterable[list[Played]] = ActorPool(self._workers).map(_play_remotely, chunks)
-        return [played for part in found for played in part]
+        try:
+            return [played for part in found for played in part]
+        except ActorDiedError as error:
+            text = f"a process that plays died, and has been replaced {MAX_RESTARTS} times: {WHY_IT_DIED}"
+            raise EnvWorkerDiedError(text) from error
 
     def cleanup(self) -> None:
         """End the workers."""

@@ -16,16 +16,16 @@ from gymnasium import Space
 from numpy.typing import NDArray
 
 from ..api import kill, remote
-from ..exceptions import CellmeshError
+from ..exceptions import ActorDiedError, CellmeshError
 from ..objects import get
 from ..refs import ObjectRef
 from ..shared_memory import shared_array
 from ..submit.actor import ActorHandle
 from ..text import warn_user
 from .algorithm import OF_ALL
-from .envs.makers import makers_of, pickled
+from .envs.makers import made, makers_of, pickled
 from .episodes.statistics import EpisodeStatistics
-from .exceptions import EnvWorkerReplacedWarning
+from .exceptions import WHY_IT_DIED, EnvWorkerDiedError, EnvWorkerReplacedWarning
 from .stepping import SteppingAlgorithm
 
 MAX_RESTARTS = 3  # of each
@@ -89,7 +89,7 @@ class Players:
         self._here: Player | None = None
         self.actors: list[ActorHandle[Any]] = []
         makers = makers_of(config["env"], config.get("num_envs", self.NUM_ENVS), (), config.get("env_config") or {})
-        env = makers[0]()
+        env = made(makers[0])
         env.close()
         self.spaces, self.num_envs = (env.observation_space, env.action_space), len(makers)
         hyperparameters = {name: value for name, value in config.items() if name not in OF_ALL}
@@ -121,9 +121,9 @@ class Players:
             return [getattr(self._here, method)(*arguments)]
         found: list[Any] = []
         failed: CellmeshError | None = None
-        for ref in [self.ask(k, method, *arguments) for k in range(len(self))]:
+        for k, ref in enumerate([self.ask(k, method, *arguments) for k in range(len(self))]):
             try:
-                found.append(get(ref))
+                found.append(self.answer(ref, k))
             except CellmeshError as error:
                 failed = failed or error
         if failed is not None:
@@ -134,6 +134,23 @@ class Players:
     def ask(self, number: int, method: str, *arguments: Any) -> ObjectRef[Any]:
         """Call a method of one player that is another process."""
         return getattr(self.actors[number], method).remote(*arguments)
+
+    def answer(self, ref: ObjectRef[Any], number: int) -> Any:
+        """What a player answers.
+
+        Raises
+        ------
+        EnvWorkerDiedError
+            It has died too often.
+        """
+        try:
+            return get(ref)
+        except ActorDiedError as error:
+            if error.cause is not None:  # its constructor has raised
+                raise
+            raise EnvWorkerDiedError(
+                f"process {number} of those that play died, and has been replaced {MAX_RESTARTS} times: {WHY_IT_DIED}"
+            ) from error
 
     def tell_of_deaths(self) -> None:
         """Warn if players have died since the last time."""
@@ -152,7 +169,7 @@ class Players:
         if self._here is not None:
             self._here.go_on(snapshots[0])
         for k in range(min(len(self.actors), len(snapshots))):
-            get(self.ask(k, "go_on", snapshots[k]))
+            self.answer(self.ask(k, "go_on", snapshots[k]), k)
 
     def end(self) -> None:
         """End all players."""

@@ -152,6 +152,16 @@ def test_a_killed_worker_changes_nothing(es: Make, tmp_path: Path) -> None:
     assert (tmp_path / "once").exists()
 
 
+class Dies(probes.SeenAction):
+    def step(self, action: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_dies_again_and_again_is_told(es: Make) -> None:
+    with pytest.raises(rl.EnvWorkerDiedError, match=r"a process that plays died.*replaced 3 times"):
+        train(es(Dies, num_workers=1, **FAST), 1)
+
+
 def test_an_error_of_the_environment_arrives(es: Make) -> None:
     class Raises(probes.ActionReward):
         def step(self, action: Any) -> Any:
@@ -211,6 +221,10 @@ def test_bad_arguments(session: None) -> None:
     with pytest.raises(TypeError, match=r"cannot be sent to a worker.*num_workers=0"):
         rl.ES(lambda: lock and probes.ActionReward(), num_workers=1, **FAST)
     rl.ES(lambda: lock and probes.ActionReward(), **FAST).close()  # in this process nothing is sent
+    with pytest.raises(rl.EnvFailedError, match=r"the environment could not be made: ZeroDivisionError"):
+        rl.ES(lambda: 1 // 0)
+    with pytest.raises(TypeError, match=r"ES: env=.*: one environment"):
+        rl.ES([probes.ActionReward] * 2)
     with pytest.raises(ValueError, match="num_workers=-1"):
         rl.ES("CartPole-v1", num_workers=-1)
     with pytest.raises(ValueError, match="n_pairs=0"):

@@ -181,6 +181,13 @@ def test_what_goes_on_from_a_checkpoint_is_what_was_not_interrupted(ppo: Make, t
     assert [path.name for path in tmp_path.iterdir()] == ["ppo"]
 
 
+def test_environments_may_be_given_one_by_one(ppo: Make) -> None:
+    algorithm = ppo([probes.ConstantReward, probes.ActionReward], num_workers=1, seed=0, n_steps=4, minibatch_size=4)
+    (result,) = train(algorithm, 1)
+    assert result["timesteps_total"] == 2 * 4
+    assert algorithm.evaluate(2) == [1.0, 1.0]  # in the first
+
+
 def test_seeds_differ_and_the_users_random_numbers_are_left_alone(ppo: Make) -> None:
     torch.manual_seed(5)
     before = torch.get_rng_state()
@@ -223,6 +230,8 @@ def test_training_ends_where_it_is_told_to(ppo: Make) -> None:
     assert len(list(algorithm.train(until=lambda result: result["training_iteration"] >= 6))) == 2
     with pytest.raises(KeyError, match="episode_return_mean"):
         list(algorithm.train(until={"return": 1}))
+    with pytest.raises(TypeError, match="until=475: a mapping such as"):
+        next(algorithm.train(until=475))
 
 
 # ---- what is refused

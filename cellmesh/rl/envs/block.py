@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from ...objstore import code_pickles
 from ...tune.exceptions import in_words, where
 from ..exceptions import EnvFailedError
+from .makers import made
 
 Infos = list[tuple[int, dict[str, Any]]]  # (number of the environment, what it told), in order
 Batch = Any  # an array, or dicts and tuples of arrays: observations or actions of several environments
@@ -115,18 +116,14 @@ class Block:
     """
 
     first: int
+    envs: list[gym.Env[Any, Any]]
     observation_space: gym.Space[Any]
     action_space: gym.Space[Any]
     _seeds: list[int | None]  # of the next reset, of environments that replace others
 
     def __init__(self, makers: Sequence[Callable[[], gym.Env[Any, Any]]], first: int, mode: AutoresetMode, where: str):
         self.first, self._mode, self._where = first, mode, where
-        self.envs: list[gym.Env[Any, Any]] = []
-        for i, make in enumerate(makers):
-            env = self._of_user(i, "could not be made", make)
-            if not isinstance(env, gym.Env):
-                raise TypeError(f"{self._name(i)} is {env!r}: what makes an environment returns a gymnasium.Env")
-            self.envs.append(env)
+        self.envs = [made(make, self._name(i)) for i, make in enumerate(makers)]
         env = self.envs[0]
         self.observation_space, self.action_space = env.observation_space, env.action_space
         check_space(self.observation_space, "the observation space")

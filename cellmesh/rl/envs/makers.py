@@ -11,6 +11,8 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from ...objstore import code_pickles
+from ...tune.exceptions import in_words, where
+from ..exceptions import EnvFailedError
 
 
 def makers_of(
@@ -27,6 +29,22 @@ def makers_of(
             raise ValueError(f"num_envs={num_envs}: it is at least 1")
         given = [env] * num_envs
     return [_maker(one, tuple(wrappers), kwargs) for one in given]
+
+
+def first_of(env: Any) -> Any:
+    """The first one, where several environments are given."""
+    return env[0] if isinstance(env, (list, tuple)) else env
+
+
+def made(make: Callable[[], Any], name: str = "the environment") -> gym.Env[Any, Any]:
+    """An environment; `EnvFailedError` if that raises, `TypeError` if it is none. `name`: for these."""
+    try:
+        env = make()
+    except Exception as error:
+        raise EnvFailedError(f"{name} could not be made: {in_words(error)}{where(error)}") from error
+    if not isinstance(env, gym.Env):
+        raise TypeError(f"{name} is {env!r}: what makes an environment returns a gymnasium.Env")
+    return env
 
 
 def pickled(makers: Sequence[Callable[[], Any]]) -> bytes:
@@ -57,13 +75,13 @@ def _maker(env: Any, wrappers: tuple[Callable[..., Any], ...], kwargs: dict[str,
     else:
         raise TypeError(f"env={env!r}: the id of an environment, an EnvSpec, or what makes one when it is called")
 
-    def made() -> Any:
+    def make_wrapped() -> Any:
         one = make()
         for wrapper in wrappers:
             one = wrapper(one)
         return one
 
-    return made
+    return make_wrapped
 
 
 def _register_atari() -> None:

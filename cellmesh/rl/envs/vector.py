@@ -23,7 +23,7 @@ from ...objects import get
 from ...refs import ObjectRef
 from ...shared_memory import shared_array
 from ...text import warn_user
-from ..exceptions import EnvFailedError, EnvWorkerDiedError, EnvWorkerReplacedWarning, RLError
+from ..exceptions import WHY_IT_DIED, EnvFailedError, EnvWorkerDiedError, EnvWorkerReplacedWarning, RLError
 from .block import Arrays, Batch, Block, Infos, copied, part, write_batch
 from .makers import makers_of
 from .worker import Description, RemoteBlock, described
@@ -343,8 +343,7 @@ class SharedVectorEnv(gym.vector.VectorEnv[Any, Any, NDArray[Any]]):
                     found.append(instead(worker))
                     continue
                 failed = failed or EnvWorkerDiedError(
-                    f"{worker} has died: an environment crashes its process, or takes more memory than there is. The "
-                    "next step, or reset() of all, replaces it"
+                    f"{worker} has died: {WHY_IT_DIED}. The next step, or reset() of all, replaces it"
                 )
             except CellmeshError as error:
                 failed = failed or error
@@ -357,8 +356,8 @@ class SharedVectorEnv(gym.vector.VectorEnv[Any, Any, NDArray[Any]]):
         while True:
             if self._restarts[worker.number] >= self._max_restarts:
                 raise EnvWorkerDiedError(
-                    f"{worker} died, and has been replaced {self._max_restarts} times: an environment crashes its "
-                    "process, or takes more memory than there is. max_restarts= allows more"
+                    f"{worker} died, and has been replaced {self._max_restarts} times: {WHY_IT_DIED}. "
+                    "max_restarts= of make_vec allows more"
                 )
             self._restarts[worker.number] += 1
             worker.kill()
