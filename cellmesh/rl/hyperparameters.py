@@ -58,7 +58,7 @@ def _value(algorithm: str, field: dataclasses.Field[Any], value: Any) -> Any:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
         raise TypeError(f"{name}: a number")
-    if rule["whole"] and value % 1 != 0:  # also what is infinite
+    if rule["whole"] and not float(value).is_integer():
         raise TypeError(f"{name}: a whole number")
     low = value > rule["least"] if rule["above"] else value >= rule["least"]
     if not (low and value <= rule["most"]):
