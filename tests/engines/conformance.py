@@ -24,6 +24,7 @@ CAPABILITIES = {
     "errors": "an error of the task's own class, with its traceback; through tasks that depend on it",
     "values": "large values by ref, made there, read here and there",
     "nested": "tasks that tasks submit and wait for",
+    "packing": "quick calls in one parcel: results, errors, prints, one that takes long, `cancel` of one",
     "retries": "`retry_exceptions`",
     "cancel": "`cancel` of what has not begun",
     "resources": "a task that no machine can run, which is told",
