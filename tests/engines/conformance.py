@@ -29,6 +29,7 @@ CAPABILITIES = {
     "cancel": "`cancel` of what has not begun",
     "resources": "a task that no machine can run, which is told",
     "output": "what tasks print, while they run and before their results",
+    "native": "values of the engine's own clients: `from_native`, `to_native`",
     "lists": "the engine in `nodes()`",
     "actors": "actors: order, errors, `kill`, their last handle, restarts, checkpoints",
     "actor_calls": "tasks that make, call or kill actors",
