@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any
 
 from ..exceptions import EngineUnreachableError
+from .actor.lines import Lines
 from .interface import (
     ActorEnded,
     ActorRunner,
@@ -43,7 +44,6 @@ from .interface import (
     Said,
     TaskEngine,
 )
-from .lines import Lines
 from .news import Line
 
 Run = Callable[[bytes, Sequence[Any]], Outcome]
@@ -168,6 +168,10 @@ class FakeEngine(TaskEngine):
             for job in waiting:
                 self._end_run(job, "cancelled")
             self._changed.notify_all()
+
+    def withdraw(self, handle: Handle) -> None:
+        """Have a parcel not begin."""
+        self.cancel(handle, False)
 
     def put(self, data: bytes | memoryview) -> Blob:
         """Keep bytes."""
@@ -478,7 +482,7 @@ class _Line(Line):
 def served() -> FakeEngine:
     """The engine of `init(address="fake:")`."""
     from . import pocket
-    from .actor_process import ActorProcess
+    from .actor.process import ActorProcess
 
     engine = _Served(
         lambda data, blobs: pocket.run(data, blobs, _Line(engine)),

@@ -62,6 +62,7 @@ from ..scheduler.worker import actor as worker_actor
 from ..scheduler.worker import output as worker_output
 from ..session.current import process
 from ..session.session import Config, Session, WorkerNode, sizes_of
+from .batch import Batch
 from .interface import Outcome
 from .kept import KeptValues
 from .news import Line, News
@@ -201,15 +202,10 @@ class Pocket:
                 if is_generator and line is not None:
                     self._generator = work.task.number
                     line.listen()
-                while self._result is None:
-                    self._worker.run_one(None)
-                    with self._lock:
-                        self._peer.look()
-                        if self._result is not None:
-                            self._generator = -1
+                result = self._run_to_end()
                 self._export_items()
                 large: list[bytes] = []
-                return Outcome(encode(self._done(self._result, large)), large)
+                return Outcome(encode(self._done(result, large)), large)
         except Full:
             return Outcome(encode(self._refused(work.task)))
         finally:
@@ -222,11 +218,52 @@ class Pocket:
             self._result = self._saved = None
             self._sealed.clear()
             if self._actor is None:
-                self._release(self._names)
-                self._names.clear()
+                self._forget_task()
             if self._actor is None and work.task.creates is None:  # what an actor is given it keeps itself
                 self._keep(work)
             self._peer.sweep(time.monotonic())
+
+    def _run_to_end(self) -> Result:
+        """The task that there is."""
+        while self._result is None:
+            self._worker.run_one(None)
+            with self._lock:
+                self._peer.look()
+                if self._result is not None:
+                    self._generator = -1
+        return self._result
+
+    def run_batch(self, batch: Batch, work: Work, blobs: Sequence[Any], line: Line | None) -> Outcome:
+        """Run the tasks of a parcel, one after the other, in this thread; each is to find what it would find if it came
+        alone."""
+        large: list[bytes] = []
+        task: Task | None = None
+        self._news.begin_batch(batch)
+        try:
+            with self._takes_streams():
+                self._take_objects(work, blobs)
+                while (task := batch.next()) is not None:
+                    self._origin = task.origin
+                    self._news.begin(task.number, line, False)
+                    self._take_task(task)
+                    batch.end(task, self._done(self._run_to_end(), large), len(large))
+                    self._forget_task()
+        except Full:
+            batch.refuse(task)
+        finally:
+            self._news.end([])
+            self._news.begin_batch(None)
+            self._forget_task()
+            self._keep(work)
+            self._peer.sweep(time.monotonic())
+        return Outcome(encode(batch.rest()), large)
+
+    def _forget_task(self) -> None:
+        """What was noted of one that no actor runs."""
+        self._result = None
+        self._sealed.clear()
+        self._release(self._names)
+        self._names.clear()
 
     def _keep(self, work: Work) -> None:
         """Keep the large values that a task had, as far as that goes: for another one they need not be copied."""
@@ -467,22 +504,37 @@ _pocket: Pocket | None = None
 _is_integrated = False
 _keeps = threading.Event()  # a pocket has values of tasks that have ended
 _has_sweeper = False
+_batch: Batch | None = None  # that runs, or has run last; of a single task there is none
 
 
 def run(data: bytes | memoryview, blobs: Sequence[Any], line: Line | None = None, of: type[Pocket] = Pocket) -> Outcome:
     """Run a parcel in this process's pocket, which the first one makes. This is what engines call in their workers.
     `line`: tells of tasks that run. `of`: what kind of pocket."""
+    global _batch
     work = decode_work(data)
     with _lock:
         pocket = _pocket_for(work, of)
+        _batch = Batch(work.tasks) if len(work.tasks) > 1 else None
         try:
-            outcome = pocket.run(work, blobs, line)
+            if _batch is None:
+                outcome = pocket.run(work, blobs, line)
+            else:
+                outcome = pocket.run_batch(_batch, work, blobs, line)
             if pocket.is_torn:
                 _close()
             return outcome
         except BaseException:  # whatever has interrupted it: what is in there may be anything
             _close()
             raise
+
+
+def interrupt() -> None:
+    """What an engine's interrupt does in the thread that runs a parcel. It raises KeyboardInterrupt, but a parcel of
+    several tasks only begins none any more: the one that runs need not be the one that is cancelled.
+    """
+    if _batch is None or _batch.is_alone:
+        raise KeyboardInterrupt
+    _batch.is_stopped = True
 
 
 def hear(message: bytes | None) -> None:

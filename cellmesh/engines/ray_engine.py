@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import itertools
 import os
+import signal
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,8 @@ from ..exceptions import EngineError, EngineUnreachableError, EngineVersionError
 from ..scheduler.worker import leaving
 from ..text import first_line
 from . import pocket
-from .actor_process import ActorProcess
+from .actor.process import ActorProcess
+from .calls import ANY_NUMBER
 from .connecting import imported
 from .interface import (
     ActorEnded,
@@ -52,7 +54,6 @@ from .interface import (
     TaskEngine,
 )
 from .news import Line
-from .peer import ANY_NUMBER
 from .ray_host import AGAIN_S, ConcurrentHost, HostLine, returned
 
 PREFIX = "ray:"
@@ -173,12 +174,20 @@ class ActorHost:
 
 def run_parcel(number: int, n_results: int, data: bytes, *blobs: Any) -> Any:
     """A Ray task: runs a parcel; see `returned`."""
+    if threading.current_thread() is threading.main_thread():  # what Ray interrupts, and it may be called at any time
+        signal.signal(signal.SIGINT, _interrupt)
     return returned(pocket.run(data, [memoryview(blob).cast("B") for blob in blobs], OfficeLine(number)), n_results)
 
 
 def begin_process(ended: Callable[[int], None]) -> ActorRunner:
     """Beside the worker, for an actor."""
     return ActorProcess(HostLine(OfficeLine(0)), ended)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    """Ray cancels a parcel that runs. In the place of Python's handler from the first parcel on: one that was handed
+    over a moment ago must not be taken for one that has not begun."""
+    pocket.interrupt()
 
 
 _office: Any = None
@@ -532,6 +541,11 @@ class RayEngine(TaskEngine):
             asked.future().add_done_callback(partial(self._call_cancelled, handle))
         elif (refs := self._runs.get(handle)) is not None:
             self._ray.cancel(refs[0], force=force)
+
+    def withdraw(self, handle: Handle) -> None:
+        """Have a parcel not begin; in one that runs Ray's interrupt goes to `_interrupt`."""
+        if (refs := self._runs.get(handle)) is not None:
+            self._ray.cancel(refs[0], recursive=False)
 
     def _call_cancelled(self, number: Handle, future: Any) -> None:
         if future.exception() is None and future.result() and self._calls.pop(number, None) is not None:

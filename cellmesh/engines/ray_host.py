@@ -1,5 +1,5 @@
 """The host of an actor that takes several calls at a time, in Ray's workers: a Ray actor that hands them over to a
-process beside it, see `actor_process`. Public interfaces of Ray alone, which is imported late.
+process beside it, see `actor.process`. Public interfaces of Ray alone, which is imported late.
 
 Ray begins calls of such an actor in any order, so each comes with its place. The first is the constructor's.
 """
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pickle import PickleBuffer
 from typing import Any
 
+from .actor.lines import Lines
 from .interface import ActorRunner, Outcome
-from .lines import Lines
 from .news import Line
 
 AGAIN_S = 0.2  # for an office to be there again

@@ -1,6 +1,6 @@
 """What the engine "dask" has run in Dask's workers for actors: the *host*, a Dask task for as long as its actor lives.
 
-A host has a process of its own for the actor, see `actor_process`. It hears what to do by a queue of Dask's that is the
+A host has a process of its own for the actor, see `actor.process`. It hears what to do by a queue of Dask's that is the
 actor's, and tells what becomes of it by another one, the session's. It keeps its worker's thread while the actor is to
 keep a CPU; else it secedes. Dask does not tell a task that nobody wants it any more, so a host looks.
 """
@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..actor_process import ActorProcess
+from ..actor.lines import Lines
+from ..actor.process import ActorProcess
 from ..interface import ActorRunner, Outcome
-from ..lines import Lines
 from ..news import Line
 from .worker import AT, CANCELLED, ENDED, LOST, OVER, SAID, Told, begin, is_wanted, library, put
 

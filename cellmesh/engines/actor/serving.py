@@ -1,5 +1,5 @@
 """The pocket of an actor that takes several calls at a time. It serves them as a node's worker does, by threads or by
-an asyncio loop in the main thread (`scheduler.worker.actor`), and so has a process of its own, see `actor_process`.
+an asyncio loop in the main thread (`scheduler.worker.actor`), and so has a process of its own, see `actor.process`.
 
 Three threads stand beside those. One takes in calls, and hands them to the segment, which knows limits and groups.
 One, the *attendant*, sees in the segment what becomes of them, and tells it as it comes. And one runs the plain tasks
@@ -22,16 +22,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..errors import process_exit
-from ..objstore._core import OBJECT_PENDING, repeat_interrupts
-from ..scheduler.cluster.messages import Cancel, Items, Message, Output, Result, Results, Taken, Value
-from ..scheduler.ipc.messages import WorkerOutput
-from ..scheduler.worker import actor as worker_actor
-from ..scheduler.worker.main import interrupter
-from .interface import Outcome
-from .news import SAY_S, Line, News
-from .parcels import CLOSED, Done, Key, Work, decode_said, encode
-from .pocket import Full, Pocket
+from ...errors import process_exit
+from ...objstore._core import OBJECT_PENDING, repeat_interrupts
+from ...scheduler.cluster.messages import Cancel, Items, Message, Output, Result, Results, Taken, Value
+from ...scheduler.ipc.messages import WorkerOutput
+from ...scheduler.worker import actor as worker_actor
+from ...scheduler.worker.main import interrupter
+from ..interface import Outcome
+from ..news import SAY_S, Line, News
+from ..parcels import CLOSED, Done, Key, Work, decode_said, encode
+from ..pocket import Full, Pocket
 
 SWEEP_S = 5.0
 MOST_EARLY = 1000  # calls whose end was asked for before they had come

@@ -1,4 +1,4 @@
-"""`python -m cellmesh.engines.actor_process LINE PARENT`: a pocket in a process of its own, for an actor of an engine
+"""`python -m cellmesh.engines.actor.process LINE PARENT`: a pocket in a process of its own, for an actor of an engine
 that has no process for it, or whose calls are to run at the same time, as an engine has no main thread for that. It
 ends with its parent, and when that closes the line.
 
@@ -22,16 +22,16 @@ from typing import Any, NoReturn
 
 from msgspec import Struct, msgpack
 
-from ..objstore._core import set_process_name
-from ..scheduler.system import processes
-from ..scheduler.worker import leaving
-from . import pocket
-from .interface import Outcome, Over
-from .news import Line
-from .parcels import decode_work
+from ...objstore._core import set_process_name
+from ...scheduler.system import processes
+from ...scheduler.worker import leaving
+from .. import pocket
+from ..interface import Outcome, Over
+from ..news import Line
+from ..parcels import decode_work
 from .serving import ServingPocket, or_end
 
-MODULE = "cellmesh.engines.actor_process"
+MODULE = "cellmesh.engines.actor.process"
 
 
 class Asked(Struct, frozen=True, array_like=True):
