@@ -123,6 +123,7 @@ class ServingPocket(Pocket):
     def hear(self, message: bytes | None) -> None:
         """What the reader of a generator has taken, or that the result of a call is not wanted."""
         if self._line is None or message is None:
+            super().hear(message)
             return
         said = decode_said(message)
         with self._lock:
