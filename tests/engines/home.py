@@ -620,7 +620,10 @@ def story(seed: int) -> Home:
     if chance.random() < 0.5:
         steps += [home.cancel, home.give_back, home.lose]
     if chance.random() < 0.5:
-        steps += [home.create, *[home.call] * 4, home.let_go, home.kill]
+        for _ in range(3):
+            home.create()
+        home.drain()  # from now on there are some to be called
+        steps += [home.create, *[home.call] * 6, home.let_go, home.kill]
     if chance.random() < 0.5:
         steps += [*[home.generate] * 2, home.take_items]
     if chance.random() < 0.5:
