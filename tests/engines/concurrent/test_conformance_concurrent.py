@@ -423,11 +423,11 @@ def test_what_a_call_prints_is_there_while_it_runs_and_before_its_result(
     wait_until(lambda: has_said("0 begins", "1 begins"), PATIENCE_S)
     flag("go1").set()
     get(calls[1])
-    wait_until(lambda: has_said("1 ends"))
+    wait_until(lambda: has_said("1 ends"), PATIENCE_S)
     assert "0 ends" not in said
     flag("go0").set()
     get(calls[0])
-    wait_until(lambda: has_said("0 ends"))
+    wait_until(lambda: has_said("0 ends"), PATIENCE_S)
     assert "(a speaker pid=" in said
 
 
