@@ -69,10 +69,10 @@ PEERS = {
 # A row: what it is called, and how many times the bare engine's cost is the goal.
 ROWS = {
     "tasks_sync": ("round trip", 1.1),
-    "tasks_async": ("1,000 in flight, each", 1.1),
+    "tasks_async": ("1,000 no-ops in flight, packed, each", 1.1),
     "chain_100": ("a hop of a chain", 1.2),
     "nested_100": ("a task that submits 100 and awaits them, each", 1 / 150),
-    "fanout_3k": ("a flood of 3,000, each", 1 / 15),
+    "fanout_3k": ("a flood of 3,000 no-ops, packed, each", 1 / 15),
     "task_arg_100mb_ref": ("100 MB by ref", 1.2),
     "task_result_100mb": ("100 MB made there, read here", 1.3),
     "init_cold": ("import, `init`, first task", None),

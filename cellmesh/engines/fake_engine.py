@@ -164,6 +164,10 @@ class FakeEngine(TaskEngine):
                     self._end_run(job, "cancelled")
             self._changed.notify_all()
 
+    def withdraw(self, handle: Handle) -> None:
+        """Have a parcel not begin."""
+        self.cancel(handle, False)
+
     def put(self, data: bytes | memoryview) -> Blob:
         """Keep bytes."""
         with self._changed:

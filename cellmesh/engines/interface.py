@@ -96,13 +96,15 @@ class EngineNode:
 class Parcel:
     """Tasks for one worker, as bytes for its pocket. `blobs`: what `data` refers to by place; the pocket is given their
     bytes. `resources`: what the engine is to set aside. `most_runs`: how often it may be begun, crashes included.
-    `n_results`: how many large values its outcome has, most likely, at most."""
+    `n_results`: how many large values its outcome has, most likely, at most. `is_packed`: it is of several tasks, which
+    end one by one; then it may be begun once."""
 
     data: bytes
     blobs: Sequence[Blob] = ()
     resources: Mapping[str, float] = field(default_factory=dict)
     most_runs: int = 1
     n_results: int = 1
+    is_packed: bool = False
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -212,6 +214,11 @@ class Engine(Protocol):
 
     def cancel(self, handle: Handle, force: bool) -> None:
         """End a parcel. It fails as "cancelled", unless it was quicker, or cannot be stopped."""
+        ...
+
+    def withdraw(self, handle: Handle) -> None:
+        """Have a parcel that is packed not begin: it fails as "cancelled". One that has begun goes on; it may begin no
+        more of its tasks, and says then which these are."""
         ...
 
     def put(self, data: bytes | memoryview) -> Blob:

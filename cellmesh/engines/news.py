@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from ..scheduler.cluster.messages import Begun, Run
+from .batch import Batch
 from .parcels import Piece, Progress, Yielded, encode, with_places
 
 SAY_S = 0.2  # a task that runs for longer tells what it has to before its end
@@ -35,7 +36,8 @@ class News:
     """Once a task has run for `SAY_S` a thread tells of it; what it yields it tells at once. What has not been told at
     its end comes with its outcome.
 
-    So a quick task costs nothing here, and what a task prints is always there before its result.
+    So a quick task costs nothing here, and what a task prints is always there before its result. Of a parcel of several
+    tasks that has run for so long it tells which have ended, and that the rest will not begin here.
     """
 
     def __init__(self) -> None:
@@ -50,6 +52,14 @@ class News:
         self._says = threading.Lock()  # held while something is said
         self._busy, self._hurry = threading.Event(), threading.Event()
         self._has_thread = False
+        self._batch: Batch | None = None
+        self._batch_since = 0.0
+
+    def begin_batch(self, batch: Batch | None) -> None:
+        """The tasks that begin from now on are of that one, which is broken up when it has run for `SAY_S`; None: of
+        none."""
+        with self._lock:
+            self._batch, self._batch_since = batch, time.monotonic()
 
     def begin(self, task: int, line: Line | None, is_generator: bool) -> None:
         """That task runs. `line`: None: its end alone is told."""
@@ -97,6 +107,8 @@ class News:
         if progress is None or line is None or not line.say(encode(progress), large):
             return
         with self._lock:
+            if self._batch is not None and progress.others is not None:
+                self._batch.told(progress.others)
             if self._run == progress.run and self._task >= 0:
                 self._said_at = time.monotonic()
                 self._at += len(progress.news)
@@ -107,8 +119,11 @@ class News:
         if self._task < 0:
             self._busy.clear()
             return None
-        now = time.monotonic()
-        if now - self._since < SAY_S and not any(isinstance(piece, Yielded) for piece, _ in self._news):
+        now, others = time.monotonic(), None
+        if self._batch is not None and now - self._batch_since >= SAY_S:
+            others = self._batch.break_up()
+        is_quick = now - self._since < SAY_S and not any(isinstance(piece, Yielded) for piece, _ in self._news)
+        if is_quick and others is None:
             return None
         if not self._is_told:
             self._is_told = True
@@ -116,4 +131,4 @@ class News:
             self._news.insert(0, (Begun([run]), ()))
         if not self._news and (self._taken < 0 or now - self._said_at < BEAT_S):
             return None
-        return Progress(self._task, self._run, self._at, with_places(self._news, large), self._taken)
+        return Progress(self._task, self._run, self._at, with_places(self._news, large), self._taken, others)

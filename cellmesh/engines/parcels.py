@@ -29,12 +29,18 @@ class Given(Struct, frozen=True, array_like=True):
 
 
 class Work(Struct, frozen=True, array_like=True):
-    """A task for a pocket. `objects`: all that it refers to; what is referred to by another one comes before that."""
+    """Tasks for a pocket, one of them or several that are packed together. `objects`: all that they refer to; what is
+    referred to by another one comes before that."""
 
     session: str
     namespace: str
-    task: Task
+    tasks: list[Task]
     objects: list[Given]
+
+    @property
+    def task(self) -> Task:
+        """The one, or the first."""
+        return self.tasks[0]
 
 
 class Yielded(Message, frozen=True, tag="yielded"):
@@ -72,16 +78,25 @@ class Done(Struct, frozen=True, array_like=True):
     gone: list[Key] = []
 
 
+class Outcomes(Struct, frozen=True, array_like=True):
+    """What becomes of tasks of one parcel, by their numbers. `ended`: as of a single one; `back`: they have not begun,
+    and will not. What has been said may be said again."""
+
+    ended: list[tuple[int, Done]]
+    back: list[int]
+
+
 class Progress(Struct, frozen=True, array_like=True):
     """News of a task that runs. `number`: the task's; `run`: another one each time that it is begun; `at`: how many of
     its news came before; what has been said may be said again. `taken`: of a generator, how many items its reader has
-    taken, or `CLOSED`, as far as its pocket knows; -1: it is none."""
+    taken, or `CLOSED`, as far as its pocket knows; -1: it is none. `others`: of its parcel."""
 
     number: int
     run: int
     at: int
     news: list[Piece]
     taken: int = -1
+    others: Outcomes | None = None
 
 
 def with_places(news: Sequence[tuple[Piece, Sequence[bytes]]], large: list[bytes]) -> list[Piece]:
@@ -109,5 +124,6 @@ def _moved(objects: Sequence[Given], by: int) -> list[Given]:
 encode: Callable[[Any], bytes] = msgpack.Encoder().encode
 decode_work: Callable[[Any], Work] = msgpack.Decoder(Work).decode
 decode_done: Callable[[Any], Done] = msgpack.Decoder(Done).decode
+decode_outcomes: Callable[[Any], Outcomes] = msgpack.Decoder(Outcomes).decode
 decode_progress: Callable[[Any], Progress] = msgpack.Decoder(Progress).decode
 decode_taken: Callable[[Any], Taken] = msgpack.Decoder(Taken).decode

@@ -6,32 +6,19 @@ what the engine tells; messages go out through `send`, calls through the engine,
 
 A task waits here until all is known that it refers to, and what that refers to, since its pocket can ask nobody. Calls
 of an actor go to the engine in the order in which they came: one that waits holds back those behind it; see `actors`.
+Calls of quick functions go together, by `flush`; see `packing`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from itertools import chain
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..errors import engine_limits as limits
-from ..exceptions import EngineError, EngineUnsupportedError, ObjectLostError
-from ..objstore._core import (
-    ACTOR_FLAG_ORDERED,
-    FAILURE_CANCELLED,
-    FAILURE_NODE_DIED,
-    FAILURE_OBJECT_LOST,
-    FAILURE_OUT_OF_MEMORY,
-    FAILURE_UNROUTED,
-    FAILURE_WORKER_CRASHED,
-    OBJECT_ERROR,
-    OBJECT_FAILED,
-    RESOURCE_UNIT,
-    TASK_FLAG_RETRY_EXCEPTIONS,
-)
+from ..exceptions import EngineError, EngineUnsupportedError
+from ..objstore._core import OBJECT_ERROR, OBJECT_FAILED, TASK_FLAG_RETRY_EXCEPTIONS
 from ..scheduler.cluster import messages
 from ..scheduler.cluster.messages import (
     Chunk,
@@ -44,53 +31,39 @@ from ..scheduler.cluster.messages import (
     Value,
 )
 from .actors import Actors, Living, exit_code_of
+from .calls import (
+    ANY_NUMBER,
+    CODES,
+    RERUN,
+    Call,
+    InUse,
+    Pack,
+    in_units,
+    kind_of,
+    lacking,
+    n_at_once,
+    not_constructed,
+    to_send,
+)
 from .interface import ActorEnded, Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel, Said
+from .packing import HOLD_S, Packing
 from .parcels import (
     CLOSED,
     Done,
     Given,
     Key,
+    Outcomes,
     Piece,
     Progress,
     Work,
     Yielded,
     decode_done,
+    decode_outcomes,
     decode_progress,
     encode,
     places_of,
 )
 from .values import Fault, Values
-
-ANY_NUMBER = 1 << 30  # of runs
-CODES: dict[FailureKind, int] = {
-    "crashed": FAILURE_WORKER_CRASHED,
-    "oom": FAILURE_OUT_OF_MEMORY,
-    "node_died": FAILURE_NODE_DIED,
-    "cancelled": FAILURE_CANCELLED,
-    "object_lost": FAILURE_OBJECT_LOST,
-    "unschedulable": FAILURE_UNROUTED,
-    "env_failed": FAILURE_WORKER_CRASHED,
-}
-RERUN: frozenset[FailureKind] = frozenset({"crashed", "oom", "node_died"})
-
-
-class Call(Struct):
-    """A task of home's."""
-
-    task: Task
-    needs: list[Key]  # objects that it holds: function first, then its refs, then those of the actor that it makes
-    missing: set[Key]
-    handle: Handle | None = None
-    given_at: float = 0.0  # when the engine was given it
-    n_runs: int = 0
-    is_cancelled: bool = False
-    blobs: list[Blob] = field(default_factory=list)
-    run: int = 0  # of which there are news
-    n_news: int = 0  # that home was told
-    past_runs: set[int] = set()  # that have died
-    names: dict[Key, Key] = {}  # what its pocket calls what it has yielded, and refers to
-    taken: int = 0  # of its items by its reader, or `CLOSED`
-    uses: messages.Shares = {}  # of what the engine has, since it is known to have begun
 
 
 class EnginePeer:
@@ -128,9 +101,10 @@ class EnginePeer:
         self._values = Values(engine, send, clock, self._forgotten)
         self._calls: dict[int, Call] = {}
         self._numbers: dict[Handle, int] = {}
+        self._packs: dict[Handle, Pack] = {}
+        self._packing = Packing(clock)
         self._actors = Actors()
-        self._used: Counter[str] = Counter()
-        self._told_used: Counter[str] = Counter()
+        self._in_use = InUse()
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -138,6 +112,20 @@ class EnginePeer:
     def sweep(self, now: float) -> None:
         """Let go of what has not been used for long. `now`: seconds, monotonic."""
         self._values.sweep(now)
+
+    def news_of_used(self) -> messages.Shares | None:
+        """What tasks that are known to have begun have there, and actors, if that is news."""
+        return self._in_use.news()
+
+    def flush(self) -> float | None:
+        """Give the engine what has come by now, and can go together. Seconds until this is to be done again; None: once
+        there is something else."""
+        if not len(self._packing):
+            return None
+        nodes = self._engine.nodes()
+        for numbers in self._packing.take(lambda number: n_at_once(self._calls[number].task, nodes)):
+            self._submit(*[self._calls[number] for number in numbers])
+        return HOLD_S if len(self._packing) else None
 
     # ---------------------------------------------------------------- from the agent
     def receive(self, message: messages.ToPeer, frame: bytes = b"") -> None:
@@ -202,7 +190,7 @@ class EnginePeer:
             self._values.drop(needs)
             return  # home knows by now
         call = self._calls[task.number] = Call(task, needs, set())
-        if lacks := _lacking(task, self._engine):
+        if lacks := lacking(task, self._engine):
             self._refuse(call, lacks)
         else:
             if living is not None:
@@ -236,44 +224,38 @@ class EnginePeer:
                     self._go_on(call)
 
     # ---------------------------------------------------------------- tasks
-    def _submit(self, call: Call) -> None:
-        task = call.task
+    def _submit(self, *calls: Call) -> None:
+        """Give the engine that call, or several that go together."""
         given: list[Given] = []
-        call.blobs = []
-        for key in self._values.reachable(call.needs):
+        blobs: list[Blob] = []
+        for key in self._values.reachable(chain.from_iterable(call.needs for call in calls)):
             thing = self._values[key]
             assert thing.value is not None  # nothing is missing
-            given.append(Given(*key, thing.value, -1 if thing.blob is None else len(call.blobs)))
+            given.append(Given(*key, thing.value, -1 if thing.blob is None else len(blobs)))
             if thing.blob is not None:
-                call.blobs.append(thing.blob)
-        function, *refs = (Ref(*key) for key in call.needs)
-        more = refs[len(task.refs) :]
-        left = task.max_retries - call.n_runs if task.max_retries >= 0 else -1
-        sent = replace(task, function=function, refs=refs[: len(task.refs)], max_retries=left)
+                blobs.append(thing.blob)
+        task, is_packed = calls[0].task, len(calls) > 1
         living = self._called(task)
-        if task.creates is not None:
-            checkpoint = more.pop() if task.checkpoint is not None else None
-            sent = replace(sent, creates=replace(task.creates, refs=more), checkpoint=checkpoint)
-        elif living is not None:
-            sent = replace(sent, actor=Ref(*living.name, yours=True))
-        work = Work(self._session, self._namespace, sent, given)
+        sent = [to_send(call, None if living is None else living.name) for call in calls]
+        work = encode(Work(self._session, self._namespace, sent, given))
+        left = calls[0].n_left
         by_exceptions = bool(task.flags & TASK_FLAG_RETRY_EXCEPTIONS)  # then the pocket tries again, and counts
-        parcel = Parcel(
-            encode(work),
-            call.blobs,
-            _in_units(task.demand),
-            1 if by_exceptions else left + 1 if left >= 0 else ANY_NUMBER,
-            task.n_returns,
-        )
+        most_runs = 1 if by_exceptions or is_packed else left + 1 if left >= 0 else ANY_NUMBER
+        n_results = 0 if is_packed else task.n_returns
+        parcel = Parcel(work, blobs, in_units(task.demand), most_runs, n_results, is_packed)
         if task.creates is not None:
-            call.handle = self._engine.create_actor(parcel, _in_units(task.hold))
+            handle = self._engine.create_actor(parcel, in_units(task.hold))
         elif living is not None:
-            call.handle = self._engine.call(living.actor, parcel)
+            handle = self._engine.call(living.actor, parcel)
             living.given[task.number] = None
         else:
-            call.handle = self._engine.submit(parcel)
-        self._numbers[call.handle] = task.number
-        call.given_at = self._clock()
+            handle = self._engine.submit(parcel)
+        if is_packed:
+            pack = self._packs[handle] = Pack({call.task.number for call in calls})
+        else:
+            pack, self._numbers[handle] = None, task.number
+        for call in calls:
+            call.handle, call.pack, call.blobs, call.given_at = handle, pack, blobs, self._clock()
 
     def _cancel(self, numbers: Iterable[int]) -> None:
         for number in numbers:
@@ -291,8 +273,11 @@ class EnginePeer:
             self._take_items(call, CLOSED)
         if call.task.creates is not None:
             self._engine.kill(call.handle, True)
-        else:
+        elif call.pack is None or all(self._calls[number].is_cancelled for number in call.pack.numbers):
             self._engine.cancel(call.handle, False)
+        elif not call.pack.is_withdrawn:
+            call.pack.is_withdrawn = True
+            self._engine.withdraw(call.handle)
 
     def _take_items(self, call: Call, n: int) -> None:
         """Its reader has taken so many."""
@@ -311,6 +296,7 @@ class EnginePeer:
 
     def _return(self, waiting: list[int]) -> None:
         for number in waiting:
+            self._packing.discard(number)
             self._values.drop(self._calls.pop(number).needs)
         if waiting:
             self._send(messages.Returned(waiting), None)
@@ -327,7 +313,9 @@ class EnginePeer:
         """Nothing more is to be told of it."""
         number, living = call.task.number, self._called(call.task)
         del self._calls[number]
-        self._uses(call.uses, {})
+        if call.handle is None:
+            self._packing.discard(number)
+        self._in_use.change(call.uses, {})
         self._values.drop([*call.needs, *call.names.values()])
         if living is not None:
             living.given.pop(number, None)
@@ -356,7 +344,10 @@ class EnginePeer:
         if (living := self._called(call.task)) is not None:
             self._advance(living)
         elif not call.missing:
-            self._submit(call)
+            if (kind := kind_of(call.task)) is None:
+                self._submit(call)
+            else:
+                self._packing.add(call.task.number, call.needs[0], kind)
 
     def _advance(self, living: Living) -> None:
         """Give the engine the calls whose turn it is; or tell of the end, once what becomes of its calls is known."""
@@ -388,7 +379,7 @@ class EnginePeer:
         own.n_told = 1
         living = self._actors.begin(own.key, done.actor, actor)
         if living.end is None:
-            living.uses = self._uses({}, task.hold)
+            living.uses = self._in_use.change({}, task.hold)
         return living
 
     def _keep(self, living: Living, keys: Iterable[Key]) -> None:
@@ -418,7 +409,7 @@ class EnginePeer:
     def _actor_ended(self, event: ActorEnded) -> None:
         living = self._actors.ended(event, event.actor in self._numbers)
         if living is not None:
-            living.uses = self._uses(living.uses, {})
+            living.uses = self._in_use.change(living.uses, {})
             self._advance(living)
 
     def _forgotten(self, key: Key) -> list[Key]:
@@ -427,7 +418,7 @@ class EnginePeer:
         if living is None or living.end is not None:
             return []
         self._engine.kill(living.actor, False)
-        self._uses(living.uses, {})
+        self._in_use.change(living.uses, {})
         return [*living.kept, *living.names.values()]
 
     def _ended_with_its_actor(self, call: Call, n_runs: int) -> None:
@@ -441,6 +432,13 @@ class EnginePeer:
     def told(self, event: Event) -> None:
         """Take in what the engine tells of a parcel or a blob."""
         match event:
+            case Ended(handle, data, blobs) if handle in self._packs:
+                pack = self._packs.pop(handle)
+                self._take_outcomes(pack, decode_outcomes(data), list(blobs))
+                assert not pack.numbers
+            case Failed(handle) if handle in self._packs:
+                for number in sorted(self._packs.pop(handle).numbers):
+                    self._begin_alone(self._calls[number], event.n_runs)
             case Ended(handle, data, blobs):
                 call = self._calls[self._numbers.pop(handle)]
                 if (living := self._called(call.task)) is not None:
@@ -465,6 +463,39 @@ class EnginePeer:
             case _:
                 pass
 
+    # ---- calls that went together
+    def _take_outcomes(self, pack: Pack, outcomes: Outcomes, blobs: list[Blob]) -> None:
+        """What has become of some of them; of the others, and what is said again, this knows already."""
+        for number, done in outcomes.ended:
+            if number in pack.numbers:
+                pack.numbers.discard(number)
+                self._ended(self._calls[number], done, blobs)
+            else:
+                self._engine.release([blobs[given.blob] for given in (*done.values, *done.made) if given.blob >= 0])
+        for number in outcomes.back:
+            if number in pack.numbers:
+                pack.numbers.discard(number)
+                self._begin_alone(self._calls[number], 0)
+
+    def _begin_alone(self, call: Call, n_runs: int) -> None:
+        """It has not come to its end with others. Whatever the reason was, it does not share theirs again."""
+        call.n_runs += n_runs
+        call.handle = call.pack = None
+        call.uses = self._in_use.change(call.uses, {})
+        if call.is_cancelled:
+            self._fail(call, "cancelled")
+        else:
+            self._submit(call)
+
+    def _told_while_it_runs(self, call: Call, outcomes: Outcomes) -> None:
+        """Of the parcel of a call that runs."""
+        pack, handle = call.pack, call.handle
+        if pack is None or handle is None:
+            return
+        self._take_outcomes(pack, outcomes, [])
+        if pack.numbers == {call.task.number} and call.is_cancelled:
+            self._engine.cancel(handle, False)
+
     def _end_in_order(self, living: Living) -> None:
         """What a call has told of what its actor has is true once the calls before it have told theirs."""
         while living.given:
@@ -483,6 +514,8 @@ class EnginePeer:
         elif (living := self._called(call.task)) is not None and next(iter(living.given), None) != progress.number:
             living.said.setdefault(progress.number, []).append((progress, blobs))
         else:
+            if progress.others is not None:
+                self._told_while_it_runs(call, progress.others)
             self._progressed(call, progress, blobs)
 
     def _progressed(self, call: Call, progress: Progress, blobs: Sequence[Blob]) -> None:
@@ -504,7 +537,7 @@ class EnginePeer:
             else:
                 self._send(piece, None)
                 if isinstance(piece, messages.Begun) and call.handle is not None:
-                    call.uses = self._uses(call.uses, call.task.demand)
+                    call.uses = self._in_use.change(call.uses, call.task.demand)
         call.n_news = max(call.n_news, at + len(news))
 
     def _tell_items(self, call: Call, piece: Yielded, blobs: Sequence[Blob]) -> None:
@@ -520,6 +553,9 @@ class EnginePeer:
         return call.names.copy() if living is None else {**living.names, living.name: living.key}
 
     def _ended(self, call: Call, done: Done, blobs: list[Blob]) -> None:
+        if kind_of(call.task) is not None:  # one that makes large values does so for longer
+            is_large = any(given.blob >= 0 for given in (*done.values, *done.made))
+            self._packing.note_run(call.needs[0], HOLD_S if is_large else done.ran * 1e-6)
         self._tell_news(call, done.run, done.at, done.news, blobs)
         if call.is_cancelled and (done.failed or call.task.stream >= 0):  # by the interrupt, or as it was not read on
             self._engine.release([blobs[given.blob] for given in (*done.values, *done.made) if given.blob >= 0])
@@ -548,7 +584,7 @@ class EnginePeer:
         kind, text = failed.kind, failed.text
         call.n_runs += failed.n_runs
         call.handle = None
-        call.uses = self._uses(call.uses, {})
+        call.uses = self._in_use.change(call.uses, {})
         if kind == "object_lost":
             self._values.note_lost(call.blobs)
         if call.task.actor is not None and kind in RERUN:
@@ -562,49 +598,6 @@ class EnginePeer:
         elif kind == "env_failed":
             self._raise(call, EngineError(f"no worker of {self._name} can run this task: {text}"))
         elif call.task.creates is not None and kind not in RERUN:  # it would not be otherwise another time
-            self._raise(call, _not_constructed(self._name, kind, text))
+            self._raise(call, not_constructed(self._name, kind, text))
         else:
             self._fail(call, kind, failed.code)
-
-    # ---- what there is in use
-    def _uses(self, before: messages.Shares, now: messages.Shares) -> messages.Shares:
-        """Something uses other amounts than before, of what the engine has; which."""
-        self._used.subtract(before)
-        self._used.update(now)
-        return now
-
-    def news_of_used(self) -> messages.Shares | None:
-        """What tasks that are known to have begun have there, and actors, if that is news."""
-        self._used = +self._used
-        if self._used == self._told_used:
-            return None
-        self._told_used = self._used.copy()
-        return dict(self._used)
-
-
-def _lacking(task: Task, engine: Engine) -> str:
-    """What a task wants that the engine cannot do; "" if it can."""
-    actor = task.creates.actor if task.creates is not None else None
-    wanted = {
-        limits.ACTORS: actor is not None,
-        limits.CONCURRENT_ACTORS: actor is not None and (actor.concurrency > 1 or not actor.flags & ACTOR_FLAG_ORDERED),
-        limits.GENERATORS: task.stream >= 0,
-        limits.GROUPS: task.bundle is not None,
-    }
-    return next((what for what in engine.can.lacks if wanted.get(what)), "")
-
-
-def _not_constructed(engine: str, kind: FailureKind, text: str) -> Exception:
-    """Why an actor cannot begin, however often that is tried."""
-    if kind == "object_lost":
-        return ObjectLostError("an argument of the actor is gone, together with the process that held it")
-    return EngineError(f"{engine} cannot begin this actor ({kind}): {text}")
-
-
-def _in_units(shares: messages.Shares) -> dict[str, float]:
-    return {name: amount / RESOURCE_UNIT for name, amount in shares.items()}
-
-
-def amounts(total: Any) -> dict[str, int]:
-    """Amounts of resources as messages have them."""
-    return {name: int(amount * RESOURCE_UNIT) for name, amount in total.items() if amount > 0}

@@ -47,6 +47,7 @@ from ..scheduler.cluster.messages import (
     Returned,
     Sealed,
     Taken,
+    Task,
     Tasks,
     Told,
     Value,
@@ -61,6 +62,7 @@ from ..scheduler.worker import actor as worker_actor
 from ..scheduler.worker import output as worker_output
 from ..session.current import process
 from ..session.session import Config, Session, WorkerNode, sizes_of
+from .batch import Batch
 from .interface import Outcome
 from .kept import KeptValues
 from .news import Line, News
@@ -185,20 +187,17 @@ class Pocket:
         self._news.begin(work.task.number, line, is_generator)
         try:
             with self._takes_streams():
-                self._take_in(work, blobs)
+                self._take_objects(work, blobs)
+                self._take_task(work.task)
                 if work.task.creates is not None:
                     self._construct()
                 if is_generator and line is not None:
                     self._generator = work.task.number
                     line.listen()
-                while self._result is None:
-                    self._worker.run_one(None)
-                    with self._lock:
-                        self._peer.look()
-                        if self._result is not None:
-                            self._generator = -1
+                result = self._run_to_end()
                 self._export_items()
-                return self._outcome(self._result)
+                large: list[bytes] = []
+                return Outcome(encode(self._done(result, large)), large)
         except _Full:
             failed = Given(0, 0, Value(OBJECT_FAILED, code=FAILURE_STORE_FULL))
             kept = [] if self._actor is None else self._kept()
@@ -213,11 +212,52 @@ class Pocket:
             self._result = self._saved = None
             self._sealed.clear()
             if self._actor is None:
-                self._release(self._names)
-                self._names.clear()
+                self._forget_task()
             if self._actor is None and work.task.creates is None:  # what an actor is given it keeps itself
                 self._keep(work)
             self._peer.sweep(time.monotonic())
+
+    def _run_to_end(self) -> Result:
+        """The task that there is."""
+        while self._result is None:
+            self._worker.run_one(None)
+            with self._lock:
+                self._peer.look()
+                if self._result is not None:
+                    self._generator = -1
+        return self._result
+
+    def run_batch(self, batch: Batch, work: Work, blobs: Sequence[Any], line: Line | None) -> Outcome:
+        """Run the tasks of a parcel, one after the other, in this thread; each is to find what it would find if it came
+        alone."""
+        large: list[bytes] = []
+        task: Task | None = None
+        self._news.begin_batch(batch)
+        try:
+            with self._takes_streams():
+                self._take_objects(work, blobs)
+                while (task := batch.next()) is not None:
+                    self._origin = task.origin
+                    self._news.begin(task.number, line, False)
+                    self._take_task(task)
+                    batch.end(task, self._done(self._run_to_end(), large), len(large))
+                    self._forget_task()
+        except _Full:
+            batch.refuse(task)
+        finally:
+            self._news.end([])
+            self._news.begin_batch(None)
+            self._forget_task()
+            self._keep(work)
+            self._peer.sweep(time.monotonic())
+        return Outcome(encode(batch.rest()), large)
+
+    def _forget_task(self) -> None:
+        """What was noted of one that no actor runs."""
+        self._result = None
+        self._sealed.clear()
+        self._release(self._names)
+        self._names.clear()
 
     def _keep(self, work: Work) -> None:
         """Keep the large values that a task had, as far as that goes: for another one they need not be copied."""
@@ -274,14 +314,16 @@ class Pocket:
         self._peer.tasks_in.tell_output(message, self._origin)
 
     # ---- in
-    def _take_in(self, work: Work, blobs: Sequence[Any]) -> None:
+    def _take_objects(self, work: Work, blobs: Sequence[Any]) -> None:
         for given in work.objects:
             value = given.value
             if given.blob >= 0:
                 self.n_copied += self._peer.objects.imported((given.slot, given.generation)) is None
                 value = replace(value, data=blobs[given.blob])
             self._peer.objects.resolve(Ref(given.slot, given.generation, value=value))
-        self._peer.receive(Tasks([replace(work.task, demand={}, flags=work.task.flags & ~TASK_FLAG_ENV)]))
+
+    def _take_task(self, task: Task) -> None:
+        self._peer.receive(Tasks([replace(task, demand={}, flags=task.flags & ~TASK_FLAG_ENV)]))
         if self._peer.actors.give_up():  # nobody here makes room while a call waits
             raise _Full
 
@@ -349,8 +391,7 @@ class Pocket:
             self._news.add(Yielded(message.at, values, list(made.values()), gone), large)
 
     # ---- out
-    def _outcome(self, result: Result) -> Outcome:
-        large: list[bytes] = []
+    def _done(self, result: Result, large: list[bytes]) -> Done:
         told: Counter[Key] = Counter()
         made: dict[Key, Given] = {}
         if result.actor is not None:
@@ -362,7 +403,7 @@ class Pocket:
         self.output.flush()
         gone = self._let_go(told, made, self._actor is not None)
         news = self._news.end(large)
-        done = Done(
+        return Done(
             bool(result.status),
             values,
             list(made.values()),
@@ -374,7 +415,6 @@ class Pocket:
             kept=[] if self._actor is None else self._kept(),
             gone=gone,
         )
-        return Outcome(encode(done), large)
 
     def _let_go(self, told: Counter[Key], made: dict[Key, Given], stays_here: bool) -> list[Key]:
         """Release what home was told of in this call, but not what an actor or a generator refers to still, by whose
@@ -434,22 +474,37 @@ _pocket: Pocket | None = None
 _is_integrated = False
 _keeps = threading.Event()  # a pocket has values of tasks that have ended
 _has_sweeper = False
+_batch: Batch | None = None  # that runs, or has run last; of a single task there is none
 
 
 def run(data: bytes | memoryview, blobs: Sequence[Any], line: Line | None = None) -> Outcome:
     """Run a parcel in this process's pocket, which the first one makes. This is what engines call in their workers.
     `line`: tells of tasks that run."""
+    global _batch
     work = decode_work(data)
     with _lock:
         pocket = _pocket_for(work)
+        _batch = Batch(work.tasks) if len(work.tasks) > 1 else None
         try:
-            outcome = pocket.run(work, blobs, line)
+            if _batch is None:
+                outcome = pocket.run(work, blobs, line)
+            else:
+                outcome = pocket.run_batch(_batch, work, blobs, line)
             if pocket.is_torn:
                 _close()
             return outcome
         except BaseException:  # whatever has interrupted it: what is in there may be anything
             _close()
             raise
+
+
+def interrupt() -> None:
+    """What an engine's interrupt does in the thread that runs a parcel. It raises KeyboardInterrupt, but a parcel of
+    several tasks only begins none any more: the one that runs need not be the one that is cancelled.
+    """
+    if _batch is None or _batch.is_alone:
+        raise KeyboardInterrupt
+    _batch.is_stopped = True
 
 
 def hear(message: bytes | None) -> None:

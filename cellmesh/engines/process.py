@@ -26,10 +26,11 @@ from ..scheduler.ipc.transport import ConnectionLost, ProtocolError
 from ..scheduler.system import processes
 from ..scheduler.worker.main import resolve
 from .addresses import ENGINES, prefix_of
+from .calls import amounts
 from .connecting import connected
 from .errors import ErrorWriter
 from .interface import Engine, Event, Facts, Gone, NodesChanged
-from .peer import EnginePeer, amounts
+from .peer import EnginePeer
 from .values import Fault
 
 SWEEP_S = 5.0
@@ -99,9 +100,10 @@ class EngineProcess:
         )
         waits = poll()
         waits.register(self._wake, POLLIN)
+        wait_s = SWEEP_S
         while True:
             waits.register(self._line.fileno(), POLLIN | (POLLOUT if self._line.has_backlog else 0))
-            ready = {fd for fd, _ in waits.poll(SWEEP_S * 1000)}
+            ready = {fd for fd, _ in waits.poll(wait_s * 1000)}
             if self._wake in ready:
                 os.read(self._wake, 4096)
             if self._line.fileno() in ready:
@@ -117,6 +119,7 @@ class EngineProcess:
                     self._say_nodes()
                 else:
                     peer.told(event)
+            wait_s = peer.flush() or SWEEP_S
             peer.sweep(time.monotonic())
             if (used := peer.news_of_used()) is not None:
                 self._line.send(EngineUsed(used))

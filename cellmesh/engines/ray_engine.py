@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import itertools
 import os
+import signal
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ from ..exceptions import EngineError, EngineUnreachableError, EngineVersionError
 from ..scheduler.worker import leaving
 from ..text import first_line
 from . import pocket
+from .calls import ANY_NUMBER
 from .connecting import imported
 from .interface import (
     ActorEnded,
@@ -48,7 +50,6 @@ from .interface import (
     TaskEngine,
 )
 from .news import Line
-from .peer import ANY_NUMBER
 
 PREFIX = "ray:"
 NODES_S = 2.0  # how often to look which machines there are
@@ -170,6 +171,8 @@ class ActorHost:
 def run_parcel(number: int, n_results: int, data: bytes, *blobs: Any) -> Any:
     """A Ray task: runs a parcel, and returns its outcome's data, with refs of what is large beyond `n_results`, and
     that many that may be."""
+    if threading.current_thread() is threading.main_thread():  # what Ray interrupts, and it may be called at any time
+        signal.signal(signal.SIGINT, _interrupt)
     outcome = pocket.run(data, [memoryview(blob).cast("B") for blob in blobs], OfficeLine(number))
     large = [PickleBuffer(one) for one in outcome.large]
     first: Any = outcome.data
@@ -180,6 +183,12 @@ def run_parcel(number: int, n_results: int, data: bytes, *blobs: Any) -> Any:
     if not n_results:
         return first
     return [first, *large[:n_results], *[None] * (n_results - len(large))]
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    """Ray cancels a parcel that runs. In the place of Python's handler from the first parcel on: one that was handed
+    over a moment ago must not be taken for one that has not begun."""
+    pocket.interrupt()
 
 
 _office: Any = None
@@ -470,6 +479,11 @@ class RayEngine(TaskEngine):
             asked.future().add_done_callback(partial(self._call_cancelled, handle))
         elif (refs := self._runs.get(handle)) is not None:
             self._ray.cancel(refs[0], force=force)
+
+    def withdraw(self, handle: Handle) -> None:
+        """Have a parcel not begin; in one that runs Ray's interrupt goes to `_interrupt`."""
+        if (refs := self._runs.get(handle)) is not None:
+            self._ray.cancel(refs[0], recursive=False)
 
     def _call_cancelled(self, number: Handle, future: Any) -> None:
         if future.exception() is None and future.result() and self._host_of.pop(number, None) is not None:

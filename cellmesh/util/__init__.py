@@ -2,8 +2,9 @@
 
 `ActorPool`, `Queue`; `Executor` (concurrent.futures), `Pool` in `cellmesh.util.multiprocessing`, `register_joblib`,
 `dask_get`; the key-value store `cellmesh.util.kv`; `Barrier`, `Counter` and `Condition` for shared arrays, in
-`cellmesh.util.shared_sync`; `placement_group` and what goes with it; `list_named_actors`,
-`inspect_serializability`, `register_serializer`; `preload`, for modules that every worker is to have.
+`cellmesh.util.shared_sync`; values of Ray's and Dask's own clients, in `cellmesh.util.engines`; `placement_group` and
+what goes with it; `list_named_actors`, `inspect_serializability`, `register_serializer`; `preload`, for modules that
+every worker is to have.
 """
 
 from __future__ import annotations

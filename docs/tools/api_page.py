@@ -25,7 +25,7 @@ from cellmesh.submit.mapping import Results
 from cellmesh.tasks.periodic import Periodic
 from cellmesh.tasks.task_groups import TaskGroup
 from cellmesh.type_variables import HIDDEN
-from cellmesh.util import shared_sync
+from cellmesh.util import engines, shared_sync
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
 HEAD = """# The Python API
@@ -108,6 +108,7 @@ def page() -> str:
     sections["Shared memory"] = {
         f"cellmesh.util.shared_sync.{name}": getattr(shared_sync, name) for name in shared_sync.__all__
     }
+    sections["Engines"] = {f"cellmesh.util.engines.{name}": getattr(engines, name) for name in engines.__all__}
     contents = "\n".join(
         f"- [{heading}](#{anchor(heading)}): "
         + ", ".join(f"[`{name.rpartition('.')[2]}`](#{anchor(name)})" for name in names)

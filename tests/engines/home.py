@@ -24,6 +24,7 @@ from cellmesh.scheduler.cluster import messages as m
 from cellmesh.scheduler.ipc.transport import decoder
 from msgspec.structs import replace
 
+from cellmesh.engines.batch import Batch
 from cellmesh.engines.fake_engine import FakeEngine, Faults
 from cellmesh.engines.interface import EngineNode, Outcome, Said
 from cellmesh.engines.parcels import (
@@ -43,6 +44,7 @@ from cellmesh.engines.parcels import (
 from cellmesh.engines.peer import EnginePeer
 from cellmesh.engines.values import KEEP_FUNCTION_S
 
+QUICK = b"quick"  # a function whose values are small, mostly
 N_ITEMS = 3  # of a generator
 LARGE = 3000  # repetitions of a hash that make a value too large for a message
 ACTOR = m.Actor(ACTOR_FLAG_ORDERED, 1, [])
@@ -66,6 +68,8 @@ class Tree:
 def made_of(given: Sequence[Tree]) -> Tree:
     """What a task makes of what it is given, function first."""
     seed = hashlib.blake2b(b"".join(tree.digest() for tree in given), digest_size=32).digest()
+    if given[0].data == QUICK and seed[1] % 64:
+        return Tree(seed, (Tree(seed[::-1]), given[-1]))
     match seed[0] % 4:
         case 0:
             return Tree(seed)
@@ -94,18 +98,22 @@ def _known(work: Work, blobs: Sequence[Any]) -> dict[Key, Tree]:
 
 
 def run(runs: Counter[int], data: bytes, blobs: Sequence[Any]) -> Outcome:
-    """What a worker does with a parcel."""
-    work = decode_work(data)
-    runs[work.task.number] += 1
-    known = _known(work, blobs)
-    refs = [work.task.function, *work.task.refs]
-    large: list[bytes] = []
+    """What a worker does with a parcel of one task."""
+    work, large = decode_work(data), list[bytes]()
+    (task,) = work.tasks
+    return Outcome(encode(run_task(runs, task, _known(work, blobs), large)), large)
+
+
+def run_task(runs: Counter[int], task: m.Task, known: dict[Key, Tree], large: list[bytes]) -> Done:
+    """What a worker does with a task."""
+    runs[task.number] += 1
+    if task.creates is not None:
+        assert all((ref.slot, ref.generation) in known for ref in task.creates.refs)
+        return Done(False, [Given(0, 0, m.Value(OBJECT_READY))], [], 1, 0, actor=IN_POCKET)
     made: list[Given] = []
-    if work.task.creates is not None:
-        assert all((ref.slot, ref.generation) in known for ref in work.task.creates.refs)
-        return Outcome(encode(Done(False, [Given(0, 0, m.Value(OBJECT_READY))], [], 1, 0, actor=IN_POCKET)))
-    value = _given((0, work.task.number), made_of([known[ref.slot, ref.generation] for ref in refs]), large, made)
-    return Outcome(encode(Done(False, [value], made, 1, 0)), large)
+    given = [known[ref.slot, ref.generation] for ref in (task.function, *task.refs)]
+    value = _given((0, task.number), made_of(given), large, made)
+    return Done(False, [value], made, 1, 0)
 
 
 def news_of(work: Work, blobs: Sequence[Any]) -> list[tuple[Piece, list[bytes]]]:
@@ -189,6 +197,9 @@ class Home:
 
     def __init__(self, seed: int, faults: Faults) -> None:
         self.random = random.Random(seed)
+        self.is_lazy = False  # what can go together waits until nothing else happens
+        self.tasks: dict[int, m.Task] = {}
+        self.n_packed = self.n_back = 0
         self.runs: Counter[int] = Counter()
         self.engine = FakeEngine(
             self._run,
@@ -217,7 +228,7 @@ class Home:
         self.n_failed = self.n_returned = self.n_ended = self.n_not_begun = self.n_fetched = 0
         self.constructors: set[int] = set()  # numbers
         self.actors: dict[Key, set[int]] = {}  # that live there -> calls under way
-        self.functions = [self.make(Tree(b"function %d" % i)) for i in range(2)]
+        self.functions = [self.make(Tree(data)) for data in (b"function 0", b"function 1", QUICK)]
 
     # ---- what a program does
     def make(self, tree: Tree) -> Tree:
@@ -232,6 +243,12 @@ class Home:
         choices = [*self.objects.values(), *self.theirs.values()]
         given = [self.random.choice(self.functions), *self.random.choices(choices, k=self.random.randint(1, 3))]
         self.submit_with(given, self.random.choice([0, 1, 3]))
+
+    def burst(self) -> None:
+        """Several of a quick function."""
+        for _ in range(self.random.randint(3, 9)):
+            given = [self.functions[-1], self.random.choice([*self.objects.values(), *self.theirs.values()])]
+            self.submit_with(given, self.random.choice([0, 1, 3]))
 
     def generate(self) -> None:
         """A task that yields."""
@@ -275,6 +292,7 @@ class Home:
             hold=hold,
             stream=stream,
         )
+        self.tasks[self._n] = task
         self._say(m.Tasks([task]))
 
     def begin(self) -> None:
@@ -345,7 +363,11 @@ class Home:
     def cancel(self) -> None:
         """A task's value is not wanted any more."""
         if self.open:
-            self._say(m.Cancel([self.random.choice(sorted(self.open))]))
+            self.cancel_these([self.random.choice(sorted(self.open))])
+
+    def cancel_these(self, numbers: list[int]) -> None:
+        """These tasks' values are not."""
+        self._say(m.Cancel(numbers))
 
     def lose(self) -> None:
         """One of the engine's machines."""
@@ -358,7 +380,10 @@ class Home:
 
     # ---- a worker
     def _run(self, data: bytes, blobs: Sequence[Any]) -> Outcome:
-        work, outcome = decode_work(data), run(self.runs, data, blobs)
+        work = decode_work(data)
+        if len(work.tasks) > 1:
+            return self._run_batch(work, blobs)
+        outcome = run(self.runs, data, blobs)
         number = work.task.number
         if work.task.stream < 0:
             return outcome
@@ -377,9 +402,30 @@ class Home:
         done = replace(decode_done(outcome.data), run=self.runs[number], at=n_heard, news=left)
         return Outcome(encode(done), large)
 
+    def _run_batch(self, work: Work, blobs: Sequence[Any]) -> Outcome:
+        """By chance one of the tasks takes long, and what is said of the others then may be said again at the end."""
+        self.n_packed += len(work.tasks)
+        batch, known, large = Batch(work.tasks), _known(work, blobs), list[bytes]()
+        while (task := batch.next()) is not None:
+            assert self.tasks[task.number].max_retries, "it may not be repeated, and is packed"
+            if self.random.random() < 0.1:
+                self._break_up(batch, task.number)
+            n_before = len(large)
+            batch.end(task, run_task(self.runs, task, known, large), len(large) - n_before)
+        return Outcome(encode(batch.rest()), large)
+
+    def _break_up(self, batch: Batch, number: int) -> None:
+        if (outcomes := batch.break_up()) is not None:
+            self.n_back += len(outcomes.back)
+            self.engine.said(encode(Progress(number, 1 + self.runs[number], 0, [], others=outcomes)), [])
+            if self.random.random() < 0.5:
+                batch.told(outcomes)
+
     # ---- messages
     def _say(self, message: m.Message, frame: bytes = b"") -> None:
         self.peer.receive(_decoder.decode(_encoder.encode(message)), frame)
+        if not self.is_lazy:
+            self.peer.flush()
 
     def _tell(self, tree: Tree) -> m.Ref:
         assert tree.key is not None
@@ -403,9 +449,13 @@ class Home:
 
     def work(self) -> bool:
         """Hear one thing, or have the engine do one; False: there is nothing to be done."""
-        if not self._said:
-            return self.engine.work()
-        self._heard(*self._said.popleft())
+        if self._said:
+            self._heard(*self._said.popleft())
+        elif not self.engine.work():
+            waits_s = self.peer.flush()
+            if waits_s is not None:
+                self.clock += waits_s
+            return waits_s is not None or bool(self._said) or self.engine.work()
         return True
 
     def _heard(self, message: m.ToPeer, frame: bytes) -> None:
@@ -552,6 +602,7 @@ def story(seed: int) -> Home:
     chance = random.Random(seed)
     faults = chance.choice([Faults(), Faults(late_s=0.1), Faults(0.2, 0.0, 0.01), Faults(0.2, 0.2, 0.1)])
     home = Home(seed, faults)
+    home.is_lazy = chance.random() < 0.7
     steps = [*[home.submit] * 2, *[home.work] * 3, home.put, home.seal, home.release, home.read, home.begin]
     if chance.random() < 0.5:
         steps += [home.cancel, home.give_back, home.lose]
@@ -559,7 +610,12 @@ def story(seed: int) -> Home:
         steps += [home.create, *[home.call] * 4, home.let_go, home.kill]
     if chance.random() < 0.5:
         steps += [*[home.generate] * 2, home.take_items]
-    for _ in range(60):
+    if chance.random() < 0.5:
+        home.burst()
+        home.burst()
+        home.drain()  # from now on it is known that they are quick
+        steps += [home.burst] * 4
+    for _ in range(100):
         home.random.choice(steps)()
     home.end()
     return home

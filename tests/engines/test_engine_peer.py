@@ -31,12 +31,14 @@ def test_a_thousand_seeds() -> None:
 
 def test_the_faults_happen() -> None:
     """Else the seeds would show nothing."""
-    homes = [story(seed) for seed in range(60)]
+    homes = [story(seed) for seed in range(100)]
     assert any(home.n_failed for home in homes)
     assert any(home.n_returned for home in homes)
     assert any(n > 1 for home in homes for n in home.runs.values())
     assert any(home.n_ended for home in homes)
     assert any(home.n_come[number] and home.runs[number] > 1 for home in homes for number in home.items)
+    assert any(home.n_packed for home in homes)
+    assert any(home.n_back for home in homes)
     assert any(story(seed).n_not_begun for seed in range(1000)), "rare, and looked for until there is one"
 
 

@@ -15,6 +15,7 @@ from support.flags import Counter, Flag
 from support.waiting import wait_until
 
 import cellmesh
+from cellmesh.engines import pocket
 from cellmesh.exceptions import EngineUnreachableError, NodeDiedError, TaskCancelledError, WorkerCrashedError
 from cellmesh.session.current import current
 
@@ -205,3 +206,26 @@ def test_what_is_cancelled_while_it_runs_is_not_waited_for(on_dask: Start, tmp_p
         cellmesh.get(ref, timeout=PATIENCE_S)
     goes_on.set()
     ended.wait()
+
+
+def test_after_the_death_of_a_worker_quick_calls_run_alone_and_none_too_often(on_dask: Start, tmp_path: Path) -> None:
+    on_dask()
+
+    @cellmesh.remote
+    def quick(folder: Path, n: int) -> int:
+        if n >= 0:
+            with (folder / str(n)).open("a") as runs:
+                runs.write(f"{pocket._batch is not None}\n")
+        if n == 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return n
+
+    cellmesh.get([quick.remote(tmp_path, -1) for _ in range(40)], timeout=3 * PATIENCE_S)
+    refs = [quick.remote(tmp_path, n) for n in range(100)]
+    with pytest.raises(WorkerCrashedError):
+        cellmesh.get(refs[7], timeout=3 * PATIENCE_S)
+    assert cellmesh.get(refs[:7] + refs[8:], timeout=3 * PATIENCE_S) == [n for n in range(100) if n != 7]
+    runs = {n: (tmp_path / str(n)).read_text().split() for n in range(100)}
+    assert len(runs[7]) == 4, "max_retries + 1"
+    assert runs[7][0] == "True"
+    assert all(found[1:].count("True") == 0 and len(found) <= 4 for found in runs.values())

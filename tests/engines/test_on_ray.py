@@ -14,6 +14,7 @@ from engines.clusters import cluster_of
 from support.flags import Flag
 from support.waiting import wait_until
 
+from cellmesh.engines import pocket
 from cellmesh.exceptions import TaskCancelledError, WorkerCrashedError
 
 ENGINES = ["ray"]
@@ -105,3 +106,47 @@ def test_a_machine_of_ray_is_lost(on_engine: ModuleType, tmp_path: Path, monkeyp
         assert on_engine.get(refs, timeout=PATIENCE_S) == [0, 1]
         wait_until(lambda: on_engine.nodes()[1]["Resources"]["CPU"] == 2, deadline=PATIENCE_S)
         on_engine.shutdown()
+
+
+def test_after_the_death_of_a_worker_quick_calls_run_alone_and_none_too_often(
+    on_engine: ModuleType, tmp_path: Path
+) -> None:
+    @on_engine.remote
+    def quick(folder: Path, n: int) -> int:
+        if n >= 0:
+            with (folder / str(n)).open("a") as runs:
+                runs.write(f"{pocket._batch is not None}\n")
+        if n == 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return n
+
+    on_engine.get([quick.remote(tmp_path, -1) for _ in range(40)], timeout=PATIENCE_S)
+    refs = [quick.remote(tmp_path, n) for n in range(100)]
+    with pytest.raises(WorkerCrashedError):
+        on_engine.get(refs[7], timeout=PATIENCE_S)
+    assert on_engine.get(refs[:7] + refs[8:], timeout=PATIENCE_S) == [n for n in range(100) if n != 7]
+    runs = {n: (tmp_path / str(n)).read_text().split() for n in range(100)}
+    assert len(runs[7]) == 4, "max_retries + 1"
+    assert runs[7][0] == "True"
+    assert all(len(found) <= 2 and found[1:] in ([], ["False"]) for n, found in runs.items() if n != 7)
+
+
+def test_one_of_several_that_takes_long_is_interrupted_and_no_other(on_engine: ModuleType, tmp_path: Path) -> None:
+    begun, goes_on = Flag(tmp_path / "begun"), Flag(tmp_path / "goes_on")
+
+    @on_engine.remote
+    def quick(n: int, waits: bool) -> tuple[int, bool]:
+        if waits:
+            begun.set()
+            goes_on.wait(600.0)
+        return n, pocket._batch is not None
+
+    on_engine.get([quick.remote(n, False) for n in range(40)], timeout=PATIENCE_S)
+    refs = [quick.remote(n, n == 50) for n in range(100)]
+    begun.wait()
+    on_engine.cancel(refs[50])
+    with pytest.raises(TaskCancelledError):
+        on_engine.get(refs[50], timeout=PATIENCE_S)
+    others = on_engine.get(refs[:50] + refs[51:], timeout=PATIENCE_S)
+    assert [n for n, _ in others] == [n for n in range(100) if n != 50]
+    assert any(packed for _, packed in others)

@@ -139,9 +139,11 @@ IMPURE_CALLS = {"open", "input"}
 PURE = (
     "cellmesh/engines/actors.py",
     "cellmesh/engines/addresses.py",
+    "cellmesh/engines/calls.py",
     "cellmesh/engines/dask/terms.py",
     "cellmesh/engines/interface.py",
     "cellmesh/engines/kept.py",
+    "cellmesh/engines/packing.py",
     "cellmesh/engines/parcels.py",
     "cellmesh/engines/peer.py",
     "cellmesh/engines/values.py",

@@ -6,7 +6,8 @@ as much as there is by then. What tasks tell while they run comes as events of D
 one, in a thread of its own, so no method waits. Public interfaces of `distributed` alone.
 
 Dask begins a task again when its worker has died, as often as its scheduler allows. A parcel that may be begun less
-often than that notes in the scheduler that it begins, and does not if that was noted often enough. Actors are in
+often than that notes in the scheduler that it begins, and does not if that was noted often enough. So does one of
+several tasks, which this side has not begin by noting that it is withdrawn. Actors are in
 `actors`.
 """
 
@@ -46,7 +47,7 @@ from ..interface import (
 )
 from .actors import DaskActors
 from .terms import Worker, failure_of, limits_for, native, nodes_of, version_problem
-from .worker import Told, keep, known_of, look, marks, run_parcel
+from .worker import Claim, Told, keep, known_of, look, marks, run_parcel, withdrawn
 
 CONNECT_S = 10.0
 CLOSE_S = 3.0
@@ -58,13 +59,13 @@ LOST_ALL = ("scheduler-connection-lost", "scheduler-restart")
 
 @dataclass
 class _Run:
-    """A parcel that is under way. `future`: Dask's, once it was submitted. `claim`: the name by which is noted that it
-    begins, and how often it may, if that is to be noted. Of a generator: `said`: by its runs, how often each has
+    """A parcel that is under way. `future`: Dask's, once it was submitted. `claim`: if it is to be noted that it
+    begins. Of a generator: `said`: by its runs, how often each has
     said something; `orders`: the queue by which the last one hears; `outcome`: of one, whose words are yet to come."""
 
     parcel: Parcel
     future: Any = None
-    claim: tuple[str, int] | None = None
+    claim: Claim | None = None
     said: Counter[str] = field(default_factory=Counter[str])
     orders: Any = None
     outcome: Any = None
@@ -250,8 +251,8 @@ class DaskEngine(TaskEngine):
         except EngineError as error:
             self._fail(number, "unschedulable", 0, str(error))
             return
-        if run.parcel.most_runs <= self._most_failures:
-            run.claim = f"{self._name}-{number}", run.parcel.most_runs
+        if run.parcel.most_runs <= self._most_failures or run.parcel.is_packed:
+            run.claim = Claim(f"{self._name}-{number}", run.parcel.most_runs, run.parcel.is_packed)
         run.future = self._client.submit(
             run_parcel,
             self._name,
@@ -377,8 +378,10 @@ class DaskEngine(TaskEngine):
         """Have Dask drop all that there is of a parcel, once it keeps the values without it."""
         for value in values:
             await value.exception()
-        for name in marks(*run.claim) if run.claim is not None else ():
-            await self._dask.Event(name, client=self._client).clear()
+        if run.claim is not None:
+            names = marks(run.claim.name, run.claim.most_runs)
+            for name in [*names, withdrawn(run.claim.name)] if run.claim.may_be_withdrawn else names:
+                await self._dask.Event(name, client=self._client).clear()
 
     def cancel(self, handle: Handle, force: bool) -> None:
         """End a parcel. One that runs goes on in its worker, and nobody hears of it."""
@@ -393,6 +396,27 @@ class DaskEngine(TaskEngine):
                 self._cancels.add(number)
                 if len(self._cancels) == 1:
                     self._spawn(self._cancel_all())
+
+    def withdraw(self, handle: Handle) -> None:
+        """Have a parcel not begin."""
+        self._soon(self._withdraw, handle)
+
+    def _withdraw(self, number: Handle) -> None:
+        run = self._runs.get(number)
+        if run is None:
+            return
+        if run.future is None:
+            run.is_cancelled = True
+        else:
+            self._spawn(self._withdrawn(number, run))
+
+    async def _withdrawn(self, number: Handle, run: _Run) -> None:
+        """Say that it is withdrawn, and only then look whether it has begun: its worker does so the other way round."""
+        assert run.claim is not None
+        await self._dask.Event(withdrawn(run.claim.name), client=self._client).set()
+        (mark,) = marks(run.claim.name, run.claim.most_runs)
+        if not await self._dask.Event(mark, client=self._client).is_set():
+            self._cancel(number)
 
     async def _cancel_all(self) -> None:
         """Cancel what is to be, once the scheduler knows of it: before, it would pass that over."""

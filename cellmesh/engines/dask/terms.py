@@ -28,6 +28,10 @@ class BegunTooOften(Exception):
     """A parcel is not begun once more."""
 
 
+class Withdrawn(Exception):
+    """A parcel is not begun."""
+
+
 def native(address: str) -> str:
     """An address as Dask has it."""
     scheme = next(scheme for scheme in SCHEMES if address.startswith(scheme))
@@ -66,7 +70,7 @@ def failure_of(error: BaseException | None, is_cancelled: bool, most_runs: int) 
     """What has become of a parcel by that error of Dask's, how often it may have been begun, and what there is to be
     said of it. None: Dask has dropped it with what it was given."""
     name, text = type(error).__name__, "" if error is None else first_line(error)
-    if is_cancelled:
+    if is_cancelled or isinstance(error, Withdrawn):
         return "cancelled", 0, ""
     if error is None or "Cancelled" in name:
         return "object_lost", 1, text

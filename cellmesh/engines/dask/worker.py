@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from .. import pocket
 from ..news import Line
-from .terms import BegunTooOften
+from .terms import BegunTooOften, Withdrawn
 
 AT, ENDED, LOST, CANCELLED, OVER, SAID = "at", "ended", "lost", "cancelled", "over", "said"
 
@@ -28,6 +28,15 @@ class Told(NamedTuple):
     keys: Sequence[str] = ()
     code: int = 0
     run: str = ""
+
+
+class Claim(NamedTuple):
+    """By which name it is noted in the scheduler that a parcel begins, and how often it may; and whether it may be
+    withdrawn before."""
+
+    name: str
+    most_runs: int
+    may_be_withdrawn: bool
 
 
 def library() -> Any:
@@ -114,7 +123,7 @@ def is_wanted(worker: Any, key: Any) -> bool:
     )
 
 
-def run_parcel(session: str, number: int, claim: tuple[str, int] | None, data: bytes, *blobs: Any) -> bytes | Kept:
+def run_parcel(session: str, number: int, claim: Claim | None, data: bytes, *blobs: Any) -> bytes | Kept:
     """A Dask task: runs a parcel. `session`: the name of what it tells meanwhile; `claim`: as of `begin`."""
     dask = library()
     if claim is not None:
@@ -132,18 +141,28 @@ def keep(value: Any) -> Any:
     return value
 
 
-def begin(dask: Any, name: str, most_runs: int) -> None:
-    """Note in the scheduler that a parcel begins, which it may so often."""
-    for mark in (dask.Event(one, client=dask.get_client()) for one in marks(name, most_runs)):
+def begin(dask: Any, name: str, most_runs: int, may_be_withdrawn: bool = False) -> None:
+    """Note in the scheduler that a parcel begins, which it may so often, and not once it is withdrawn."""
+    client = dask.get_client()
+    for one in marks(name, most_runs):
+        mark = dask.Event(one, client=client)
         if not mark.is_set():
             mark.set()
-            return
-    raise BegunTooOften(f"it was begun {most_runs} times")
+            break
+    else:
+        raise BegunTooOften(f"it was begun {most_runs} times")
+    if may_be_withdrawn and dask.Event(withdrawn(name), client=client).is_set():
+        raise Withdrawn("it is not to begin any more")
 
 
 def marks(name: str, most_runs: int) -> list[str]:
     """The names of the events which say how often a parcel was begun."""
     return [f"{name}-{n}" for n in range(most_runs)]
+
+
+def withdrawn(name: str) -> str:
+    """The name of the event which says that a parcel is."""
+    return f"{name}-withdrawn"
 
 
 def look(dask_scheduler: Any) -> tuple[int, dict[str, tuple[str, int, dict[str, float], str]]]:
