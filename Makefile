@@ -158,6 +158,12 @@ screenshots: install-test browser
 	.venv-bench-ranks/bin/python -m pip --disable-pip-version-check --quiet install torch==2.13.0 numpy ipykernel==7.4.0 \
 	    jupyter_client ipyparallel==9.2.0 nbdistributed==0.1.0 torchmonarch==0.7.0
 
+# RLlib, and environments in C++.
+.venv-bench-rl/bin/ray:
+	$(PYTHON) -m venv .venv-bench-rl
+	.venv-bench-rl/bin/python -m pip --disable-pip-version-check --quiet install torch==2.13.0
+	.venv-bench-rl/bin/python -m pip --disable-pip-version-check --quiet install torch==2.13.0 'ray[rllib]==2.60.0' envpool==1.2.5
+
 # Dask as an engine needs one for its tests.
 .venv-dask/bin/dask:
 	$(PYTHON) -m venv .venv-dask
@@ -177,7 +183,8 @@ check-ray: $(VENV)/.installed .venv-bench-ray/bin/ray
 bench-cluster: $(VENV)/.installed
 	$(py) benchmarks/cluster.py $(ARGS)
 
-bench-libraries: $(VENV)/.installed $(VENV)/.test-tools $(VENV)/.bench-tools .venv-bench-ray/bin/ray .venv-bench-ranks/bin/ipcluster
+bench-libraries: $(VENV)/.installed $(VENV)/.test-tools $(VENV)/.bench-tools .venv-bench-ray/bin/ray .venv-bench-ranks/bin/ipcluster \
+    .venv-bench-rl/bin/ray
 	.venv-bench-ray/bin/python -m pip --disable-pip-version-check --quiet install 'ray[tune]==2.60.0' scikit-learn
 	$(run) benchmarks/libraries/bench.py $(ARGS)
 

@@ -114,10 +114,11 @@ def get(refs: Any, timeout: float | None = None, *, return_exceptions: bool = Fa
     if type(refs) is ObjectRef:  # of a session that has ended
         return client.get(refs, timeout, return_exceptions=return_exceptions, readonly=readonly)
     from .groups.ref_group import RefGroup, values_of
-    from .tasks.containers import filled, refs_of
 
     if type(refs) is RefGroup:
         return values_of(refs, timeout, return_exceptions, readonly)
+    from .tasks.containers import filled, refs_of
+
     values = client.get(
         refs_of(refs, "get", ordered=True), timeout, return_exceptions=return_exceptions, readonly=readonly
     )

@@ -431,6 +431,9 @@ def shared_view(
 def barrier_wait(ref: Ref[Any], timeout: float | None, /) -> int:
     """Joins, and waits: a SYNC_*, SYNC_PENDING when the time is up."""
 
+def barrier_arrive(ref: Ref[Any], /) -> int:
+    """Joins, and does not wait: a SYNC_*, SYNC_PENDING if others are still to come."""
+
 def barrier_arrived(ref: Ref[Any], /) -> int:
     """How many wait there."""
 

@@ -1,6 +1,6 @@
 """`make bench-libraries`: Tune and Train beside Ray's, Tune beside Optuna with loky's processes, Train beside torch's
-own, RL beside gymnasium's vector environments and Stable-Baselines3, groups of actors and cells in ranks beside
-ipyparallel, nbdistributed and Monarch, in one run.
+own, RL beside gymnasium's and other vector environments, Stable-Baselines3 and RLlib, groups of actors and cells in
+ranks beside ipyparallel, nbdistributed and Monarch, in one run.
 
     python benchmarks/libraries/bench.py                     all rows, three alternated rounds
     python benchmarks/libraries/bench.py --only digits       one row
@@ -29,8 +29,10 @@ sys.path.insert(0, str(HERE.parent))
 import procs
 from bench import RAY_PYTHON, ROOT, commit, machine
 
-PYTHONS = {"ray": RAY_PYTHON} | dict.fromkeys(
-    ("ipyparallel", "nbdistributed", "monarch"), ROOT / ".venv-bench-ranks/bin/python"
+PYTHONS = (
+    {"ray": RAY_PYTHON}
+    | dict.fromkeys(("ipyparallel", "nbdistributed", "monarch"), ROOT / ".venv-bench-ranks/bin/python")
+    | dict.fromkeys(("rllib", "envpool"), ROOT / ".venv-bench-rl/bin/python")
 )
 
 LABELS = {
@@ -41,7 +43,11 @@ LABELS = {
     "plain_actor": "a plain actor",
     "gymnasium_sync": "gymnasium, Sync",
     "gymnasium_async": "gymnasium, Async",
+    "single": "in one process",
+    "ale": "ale-py, AtariVectorEnv",
+    "envpool": "EnvPool",
     "sb3": "Stable-Baselines3",
+    "rllib": "RLlib",
     "loop": "a loop over handles",
     "one": "one actor",
     "ipyparallel": "ipyparallel",
@@ -112,7 +118,7 @@ ROWS = (
         "a step of CartPole in 8 environments, in this process",
         "us",
         ">= Sync, >= 8 x Async",
-        ("cellmesh", "gymnasium_sync", "gymnasium_async"),
+        ("cellmesh", "gymnasium_sync", "gymnasium_async", "envpool"),
         program=RL,
     ),
     Row(
@@ -123,9 +129,36 @@ ROWS = (
         ("cellmesh", "gymnasium_sync", "gymnasium_async"),
         program=RL,
     ),
-    Row("ppo_step", "PPO on CartPole, a step with its learning", "us", ">= 3 x SB3", ("cellmesh", "sb3"), program=RL),
-    Row("ppo_475", "PPO on CartPole, to 475", "s", "<= 45", ("cellmesh", "sb3"), seeds=5, program=RL),
+    Row(
+        "pong",
+        "a step of Pong in 8 environments, the usual wrappers, two workers",
+        "us",
+        ">= 1.8 x single",
+        ("cellmesh", "single", "gymnasium_sync", "gymnasium_async", "ale"),
+        program=RL,
+    ),
+    Row(
+        "ppo_step",
+        "PPO on CartPole, a step with its learning",
+        "us",
+        ">= 3 x SB3",
+        ("cellmesh", "sb3", "rllib"),
+        program=RL,
+    ),
+    Row("ppo_475", "PPO on CartPole, to 475", "s", "<= 45", ("cellmesh", "sb3", "rllib"), seeds=5, program=RL),
     Row("es_475", "ES on CartPole, to 475, two workers", "s", "<= 20", ("cellmesh",), seeds=5, program=RL),
+    Row(
+        "es_generations",
+        "ES on CartPole, 20 generations, two workers",
+        "s",
+        ">= 1.8 x single",
+        ("cellmesh", "single"),
+        program=RL,
+    ),
+    *(
+        Row(f"regression_{name.lower()}", f"{name} on CartPole-v0, to 200", "s", goal, ("cellmesh",), 5, RL)
+        for name, goal in (("PPO", "<= 100"), ("ES", "<= 100"), ("DQN", "<= 200"), ("A3C", "<= 200"))
+    ),
     Row(
         "group_call",
         "a call of 8 members, with their answers",

@@ -260,11 +260,11 @@ def _start_node(cluster: Cluster, host: str, port: int, config: Config) -> str:
     from ..scheduler.cluster.net import address
     from ..scheduler.ipc.messages import ClusterConfig
     from ..scheduler.node.handle import Node
-    from ..startup.worker_modules import WORKER_MODULES
+    from ..startup.worker_modules import worker_modules
 
     address.check_host(host)
     node = Node.start(
-        modules=WORKER_MODULES,
+        modules=worker_modules(),
         resources=config.resources,
         object_store_memory=config.object_store_memory,
         namespace=config.namespace,

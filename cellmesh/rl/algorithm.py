@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
@@ -23,12 +24,12 @@ from .. import front_end
 from ..observe.learning import LearningRun
 from ..tune.trainable import Trainable
 from . import saving
-from .envs.makers import makers_of
+from .envs.makers import first_of, makers_of
 from .episodes.evaluation import evaluated, evaluation, play
 from .episodes.frames import Episode
 from .episodes.statistics import EpisodeStatistics
 from .exceptions import CheckpointError, RLError, TrainingDivergedError
-from .hyperparameters import checked
+from .hyperparameters import checked, number
 from .models.actions import check_actions
 from .models.encoding import Encoder
 from .policy import Policy
@@ -36,7 +37,22 @@ from .watching import run_of, watched
 
 Result = dict[str, float]
 Until = Mapping[str, float] | Callable[[Result], bool]
-OF_ALL = ("env", "num_envs", "num_workers", "seed", "env_config", "evaluation_interval", "evaluation_episodes")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every algorithm takes beside its hyperparameters, as `Algorithm` says."""
+
+    env: Any = None
+    num_envs: int = number(8, 1, whole=True)
+    num_workers: int = number(0, 0, whole=True)
+    seed: int | None = number(None, 0, whole=True)
+    env_config: Any = None
+    evaluation_interval: int = number(0, 0, whole=True)
+    evaluation_episodes: int = number(10, 1, whole=True)
+
+
+OF_ALL = tuple(field.name for field in fields(Options))
 
 
 class Algorithm(Trainable):
@@ -101,10 +117,15 @@ class Algorithm(Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         """Make the environments and the networks."""
         name = type(self).__name__
+        checked(Options, {key: config[key] for key in OF_ALL if key in config}, name)
         given = {key: value for key, value in config.items() if key not in OF_ALL}
-        self.hyperparameters = checked(self.Hyperparameters, given, name)
+        self.hyperparameters = checked(self.Hyperparameters, given, name, others=OF_ALL)
         if config.get("env") is None:
             raise TypeError(f"{name}(env): which environment? The id of one, such as 'CartPole-v1', or what makes one")
+        if isinstance(config["env"], (list, tuple)):
+            config.setdefault("num_envs", len(config["env"]))
+        if not isinstance(config.get("env_config") or {}, Mapping):
+            raise TypeError(f"{name}: env_config={config['env_config']!r}: a mapping of arguments of gymnasium.make")
         seed = config.get("seed")
         roots = np.random.SeedSequence(seed).spawn(3)
         self.seed = seed
@@ -176,6 +197,10 @@ class Algorithm(Trainable):
         TrainingDivergedError
             A loss is not finite.
         """
+        if not (until is None or callable(until) or isinstance(until, Mapping)):
+            raise TypeError(
+                f"until={until!r}: a mapping such as {{'episode_return_mean': 475}}, or a function of a result"
+            )
         with watched(self.run, until) as run:
             while True:
                 result = self.step()
@@ -308,7 +333,7 @@ class Algorithm(Trainable):
         RLError
             The environment shows nothing (`render_mode="rgb_array"`).
         """
-        (make,) = makers_of(self.config["env"], 1, (), self._rendering())
+        (make,) = makers_of(first_of(self.config["env"]), 1, (), self._rendering())
         env = make()
         try:
             frames: list[Any] = []
@@ -331,7 +356,7 @@ class Algorithm(Trainable):
         return Episode(frames, value, frames_per_s)
 
     def _rendering(self) -> dict[str, Any]:
-        by_id = isinstance(self.config["env"], (str, EnvSpec))
+        by_id = isinstance(first_of(self.config["env"]), (str, EnvSpec))
         return {**(self.config.get("env_config") or {}), **({"render_mode": "rgb_array"} if by_id else {})}
 
     def _ipython_display_(self) -> None:

@@ -27,7 +27,6 @@ import torch
 from gymnasium import Space
 from numpy.typing import NDArray
 
-from ..objects import get
 from ..refs import ObjectRef
 from ..waiting import wait
 from .algorithm import Result
@@ -156,6 +155,12 @@ class ApexDQN(DQN):
         self._players.begin(self._shared_weights)
 
     @property
+    def most_rows(self) -> int:
+        """How many transitions a player may hand over."""
+        h = self.hyperparameters
+        return self._players.num_envs * (h.play_steps + h.n_step - 1)
+
+    @property
     def is_prioritized(self) -> bool:
         """Always."""
         return True
@@ -191,8 +196,8 @@ class ApexDQN(DQN):
         ready, _ = wait([*under_way], num_returns=1 if must_wait else len(under_way), timeout=None if must_wait else 0)
         found: list[Played] = []
         for ref in ready:
-            del under_way[ref]  # also if it raises
-            found.append(get(ref))
+            number = under_way.pop(ref)  # also if it raises
+            found.append(players.answer(ref, number))
         players.tell_of_deaths()
         return found
 

@@ -164,6 +164,10 @@ class DQN(SteppingAlgorithm):
     def build(self, seed: int) -> None:
         """Q, Q_target, Adam, the replay buffer."""
         h = self.hyperparameters
+        if self.most_rows > h.buffer_size:
+            raise ValueError(
+                f"{type(self).__name__}: buffer_size={h.buffer_size}, and {self.most_rows} transitions may come at once"
+            )
         self._q, self._target = self.networks(2, seed)
         self.flat, self._flat_target = Flat(self._q), Flat(self._target)
         self._flat_target.load(self.flat.to_numpy())
@@ -191,6 +195,11 @@ class DQN(SteppingAlgorithm):
         seen, number = (self.encode.shape, self.encode.dtype), ((), np.float32)
         parts = {"observations": seen, "actions": ((), np.int64), "returns": number}
         return {**parts, "following": seen, "discounts": number}
+
+    @property
+    def most_rows(self) -> int:
+        """How many transitions the buffer may be given at once."""
+        return len(self.episodes.returns) * self.hyperparameters.n_step
 
     @property
     def is_prioritized(self) -> bool:

@@ -21,19 +21,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import Space
 from numpy.typing import NDArray
 
 from ..api import kill, remote
-from ..objstore import code_pickles
+from ..exceptions import ActorDiedError
 from ..shared_memory import shared_array
 from ..submit.actor import ActorHandle
 from ..submit.actor_class import ActorClass
+from ..tune.exceptions import in_words, where
 from ..util.actor_pool import ActorPool
 from .algorithm import Algorithm, Result
-from .envs.makers import makers_of
+from .envs.makers import made, makers_of, pickled
+from .exceptions import WHY_IT_DIED, EnvFailedError, EnvWorkerDiedError
 from .hyperparameters import number, sizes
 from .models.actions import Actions, n_parameters
 from .models.array_model import ArrayModel, n_weights
@@ -42,6 +43,7 @@ from .policy import Policy
 
 Job = tuple[int, float, int]  # where its noise begins in the table, what it is multiplied by, the episode's seed
 Played = tuple[float, int]  # an episode's return and its steps
+MAX_RESTARTS = 3  # of each process
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,10 @@ class Evaluator:
     """Plays episodes with changed weights."""
 
     def __init__(
-        self, maker: bytes, widths: tuple[int, ...], weights: NDArray[np.float32], table: NDArray[np.float32]
+        self, maker: Any, widths: tuple[int, ...], weights: NDArray[np.float32], table: NDArray[np.float32]
     ) -> None:
-        self._env: gym.Env[Any, Any] = pickle.loads(maker)()
+        (make,) = pickle.loads(maker) if isinstance(maker, bytes) else maker
+        self._env = made(make)
         self._encode, self._actions = Encoder(self._env.observation_space), Actions(self._env.action_space)
         self._widths, self._weights, self._table = widths, weights, table
 
@@ -107,14 +110,34 @@ class Evaluator:
         """An episode for each job."""
         return [self._episode(*job) for job in jobs]
 
-    def _episode(self, place: int, scale: float, seed: int) -> Played:
+    def _episode(self, *job: Any) -> Played:
+        try:
+            total, n_steps = self._played(*job)
+        except EnvFailedError:
+            raise
+        except Exception as error:
+            raise EnvFailedError(f"the environment failed in an episode: {in_words(error)}{where(error)}") from error
+        if total != total:
+            raise EnvFailedError("the environment returned NaN as a reward")
+        return total, n_steps
+
+    def _played(self, place: int, scale: float, seed: int) -> Played:
         noise = self._table[place : place + len(self._weights)]
         model = ArrayModel((self._weights + np.float32(scale) * noise).astype(np.float32), self._widths)
         encode, actions, step = self._encode, self._actions, self._env.step
         observation, _ = self._env.reset(seed=seed)
         total, n_steps, over = 0.0, 0, False
         while not over:
-            action = actions.to_env(actions.mode(model(encode(stacked(observation)))))[0]
+            rows = encode(stacked(observation))
+            if rows.shape[1:] != encode.shape:
+                raise EnvFailedError(
+                    f"the environment returned an observation of {rows.size} numbers, and {encode.space} has "
+                    f"{encode.shape[0]}"
+                )
+            said = model(rows)
+            if said[0, 0] != said[0, 0] and np.isnan(rows).any():  # NaN in a row is in all that is said of it
+                raise EnvFailedError(f"the environment returned NaN in its observation: {observation!r}")
+            action = actions.to_env(actions.mode(said))[0]
             observation, reward, terminated, truncated, _ = step(action)
             total += float(reward)
             n_steps += 1
@@ -127,9 +150,9 @@ class Evaluator:
 
 
 # An episode is told by its seed, so one that a dying worker left is played again and comes out the same.
-EvaluatorActor: ActorClass[Evaluator, type[Evaluator]] = remote(num_cpus=0, max_restarts=3, max_task_retries=3)(
-    Evaluator
-)
+EvaluatorActor: ActorClass[Evaluator, type[Evaluator]] = remote(
+    num_cpus=0, max_restarts=MAX_RESTARTS, max_task_retries=MAX_RESTARTS
+)(Evaluator)
 
 
 def _play_remotely(worker: Any, chunk: list[Job]) -> Any:
@@ -156,8 +179,10 @@ class ES(Algorithm):
     def open(self, config: dict[str, Any], seed: int) -> tuple[Space[Any], Space[Any]]:
         """Look at the spaces; workers are begun when the size of the network is known."""
         self._workers, self._evaluator = [], None
+        if isinstance(config["env"], (list, tuple)):
+            raise TypeError(f"ES: env={config['env']!r}: one environment, as its processes play alike")
         (self._maker,) = makers_of(config["env"], 1, (), config.get("env_config") or {})
-        env = self._maker()
+        env = made(self._maker)
         env.close()
         return env.observation_space, env.action_space
 
@@ -175,7 +200,8 @@ class ES(Algorithm):
         self._weights, self._table = make(n, np.float32), make(h.noise_table_size, np.float32)
         self._weights[:] = 0.1 * self._fill_table(seed).standard_normal(n, np.float32)
         self._moments, self._n_updates = np.zeros((2, n)), 0
-        arguments = code_pickles.dumps(self._maker), self._widths, self._weights, self._table
+        sent = pickled([self._maker]) if n_workers else [self._maker]
+        arguments = sent, self._widths, self._weights, self._table
         self._workers = [EvaluatorActor.remote(*arguments) for _ in range(n_workers)]
         self._evaluator = None if n_workers else Evaluator(*arguments)
 
@@ -229,7 +255,11 @@ class ES(Algorithm):
         size = max(1, len(jobs) // (8 * len(self._workers)))  # small, as episodes differ in length
         chunks = [jobs[k : k + size] for k in range(0, len(jobs), size)]
         found: Iterable[list[Played]] = ActorPool(self._workers).map(_play_remotely, chunks)
-        return [played for part in found for played in part]
+        try:
+            return [played for part in found for played in part]
+        except ActorDiedError as error:
+            text = f"a process that plays died, and has been replaced {MAX_RESTARTS} times: {WHY_IT_DIED}"
+            raise EnvWorkerDiedError(text) from error
 
     def cleanup(self) -> None:
         """End the workers."""

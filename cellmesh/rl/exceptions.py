@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..exceptions import CellmeshError
 
+WHY_IT_DIED = "an environment crashes its process, or takes more memory than there is"
+
 
 class RLError(CellmeshError):
     """Training cannot begin or cannot go on; the text says why and what helps."""

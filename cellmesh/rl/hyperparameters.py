@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,8 +24,8 @@ def sizes(*default: int) -> Any:
     return dataclasses.field(default=default, metadata={"sizes": True})
 
 
-def checked(kind: type[H], given: Mapping[str, Any], algorithm: str) -> H:
-    """The hyperparameters of an algorithm.
+def checked(kind: type[H], given: Mapping[str, Any], algorithm: str, others: Iterable[str] = ()) -> H:
+    """The hyperparameters of an algorithm; `others`: what else it takes, for who has misspelt that.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def checked(kind: type[H], given: Mapping[str, Any], algorithm: str) -> H:
     fields = {field.name: field for field in dataclasses.fields(kind)}  # pyright: ignore[reportArgumentType] (a class that is a dataclass has no type of its own)
     for name in given:
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, 1)
+            near = difflib.get_close_matches(name, [*fields, *others], 1)
             hint = f" Do you mean {near[0]}?" if near else ""
             raise TypeError(f"{algorithm} has no hyperparameter {name!r}.{hint} There are {', '.join(fields)}")
     return kind(**{name: _value(algorithm, fields[name], value) for name, value in given.items()})
@@ -46,7 +46,8 @@ def checked(kind: type[H], given: Mapping[str, Any], algorithm: str) -> H:
 def _value(algorithm: str, field: dataclasses.Field[Any], value: Any) -> Any:
     name, rule = f"{algorithm}: {field.name}={value!r}", field.metadata
     if "sizes" in rule:
-        if isinstance(value, (str, bytes)) or not all(isinstance(n, (int, np.integer)) and n > 0 for n in value):
+        is_sequence = isinstance(value, (list, tuple, np.ndarray))
+        if not is_sequence or not all(isinstance(n, (int, np.integer)) and n > 0 for n in value):
             raise TypeError(f"{name}: widths of layers, such as (64, 64)")
         return tuple(int(n) for n in value)
     if "least" not in rule:
@@ -57,7 +58,7 @@ def _value(algorithm: str, field: dataclasses.Field[Any], value: Any) -> Any:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
         raise TypeError(f"{name}: a number")
-    if rule["whole"] and value != int(value):
+    if rule["whole"] and not float(value).is_integer():
         raise TypeError(f"{name}: a whole number")
     low = value > rule["least"] if rule["above"] else value >= rule["least"]
     if not (low and value <= rule["most"]):

@@ -16,17 +16,16 @@ from gymnasium import Space
 from numpy.typing import NDArray
 
 from ..api import kill, remote
-from ..exceptions import CellmeshError
+from ..exceptions import ActorDiedError, CellmeshError
 from ..objects import get
-from ..objstore import code_pickles
 from ..refs import ObjectRef
 from ..shared_memory import shared_array
 from ..submit.actor import ActorHandle
 from ..text import warn_user
 from .algorithm import OF_ALL
-from .envs.makers import makers_of
+from .envs.makers import made, makers_of, pickled
 from .episodes.statistics import EpisodeStatistics
-from .exceptions import EnvWorkerReplacedWarning
+from .exceptions import WHY_IT_DIED, EnvWorkerDiedError, EnvWorkerReplacedWarning
 from .stepping import SteppingAlgorithm
 
 MAX_RESTARTS = 3  # of each
@@ -38,7 +37,7 @@ class Place:
 
     number: int
     n_players: int
-    makers: bytes  # a pickle of what make its environments
+    makers: bytes | list[Callable[[], gym.Env[Any, Any]]]  # of its environments; a pickle, for another process
     hyperparameters: dict[str, Any]
     seed: int  # of all players
     starts: NDArray[np.int64]  # how often each was begun: once, and after each death
@@ -53,7 +52,7 @@ class Player(SteppingAlgorithm):
         place.starts[place.number] += 1
         # One that takes another's place plays something else.
         root = np.random.SeedSequence([place.seed, place.number, int(place.starts[place.number])])
-        makers: list[Callable[[], gym.Env[Any, Any]]] = pickle.loads(place.makers)
+        makers = pickle.loads(place.makers) if isinstance(place.makers, bytes) else place.makers
         envs = {"env": makers, "num_envs": len(makers), "seed": int(root.generate_state(1)[0])}
         super().__init__({**place.hyperparameters, **envs})
 
@@ -89,15 +88,14 @@ class Players:
         self._kind, self._seed, self._n_workers = kind, seed, int(config.get("num_workers", 0))
         self._here: Player | None = None
         self.actors: list[ActorHandle[Any]] = []
-        if self._n_workers < 0:
-            raise ValueError(f"num_workers={self._n_workers}: 0 (this process) or more")
         makers = makers_of(config["env"], config.get("num_envs", self.NUM_ENVS), (), config.get("env_config") or {})
-        env = makers[0]()
+        env = made(makers[0])
         env.close()
         self.spaces, self.num_envs = (env.observation_space, env.action_space), len(makers)
         hyperparameters = {name: value for name, value in config.items() if name not in OF_ALL}
         starts = self.make(len(self), np.int64)
-        self._place = Place(0, len(self), code_pickles.dumps(makers), hyperparameters, seed, starts)
+        sent = pickled(makers) if self._n_workers else makers
+        self._place = Place(0, len(self), sent, hyperparameters, seed, starts)
 
     def __len__(self) -> int:
         return max(1, self._n_workers)
@@ -123,9 +121,9 @@ class Players:
             return [getattr(self._here, method)(*arguments)]
         found: list[Any] = []
         failed: CellmeshError | None = None
-        for ref in [self.ask(k, method, *arguments) for k in range(len(self))]:
+        for k, ref in enumerate([self.ask(k, method, *arguments) for k in range(len(self))]):
             try:
-                found.append(get(ref))
+                found.append(self.answer(ref, k))
             except CellmeshError as error:
                 failed = failed or error
         if failed is not None:
@@ -136,6 +134,23 @@ class Players:
     def ask(self, number: int, method: str, *arguments: Any) -> ObjectRef[Any]:
         """Call a method of one player that is another process."""
         return getattr(self.actors[number], method).remote(*arguments)
+
+    def answer(self, ref: ObjectRef[Any], number: int) -> Any:
+        """What a player answers.
+
+        Raises
+        ------
+        EnvWorkerDiedError
+            It has died too often.
+        """
+        try:
+            return get(ref)
+        except ActorDiedError as error:
+            if error.cause is not None:  # its constructor has raised
+                raise
+            raise EnvWorkerDiedError(
+                f"process {number} of those that play died, and has been replaced {MAX_RESTARTS} times: {WHY_IT_DIED}"
+            ) from error
 
     def tell_of_deaths(self) -> None:
         """Warn if players have died since the last time."""
@@ -154,7 +169,7 @@ class Players:
         if self._here is not None:
             self._here.go_on(snapshots[0])
         for k in range(min(len(self.actors), len(snapshots))):
-            get(self.ask(k, "go_on", snapshots[k]))
+            self.answer(self.ask(k, "go_on", snapshots[k]), k)
 
     def end(self) -> None:
         """End all players."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from .algorithm import OF_ALL, Algorithm
+from .algorithm import OF_ALL, Algorithm, Options
 from .exceptions import RLError
 from .hyperparameters import checked
 from .rllib_names import METRICS, OPTIONS
@@ -147,8 +147,13 @@ def _check_config(config: Mapping[str, Any], algorithm: type[Algorithm]) -> None
             )
         if isinstance(value, Mapping) and set(value) == {"eval"}:
             raise SpecError(f"config: {key}: texts are not evaluated; write what is tried: {{grid_search: [...]}}")
-    plain = {key: value for key, value in config.items() if key in names and not isinstance(value, Mapping)}
-    checked(algorithm.Hyperparameters, plain, algorithm.__name__)
+    plain = {key: value for key, value in config.items() if not isinstance(value, Mapping)}
+    checked(Options, {key: value for key, value in plain.items() if key in OF_ALL}, algorithm.__name__)
+    checked(
+        algorithm.Hyperparameters,
+        {key: value for key, value in plain.items() if key in names},
+        algorithm.__name__,
+    )
 
 
 def _nearest(name: Any, there: Iterable[str]) -> str:

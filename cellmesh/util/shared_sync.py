@@ -100,9 +100,9 @@ def _over(cls: type[_Shared], ref: _core.Ref[Any]) -> _Shared:
 class Barrier(_Shared):
     """Where so many processes, or threads of them, wait until all have come; again and again.
 
-    A process joins the barrier with its first `wait`. If it dies from then on, whether it waits just then or not, the
-    barrier is broken for all. A worker that ends in good order between two tasks is a member no more, and breaks
-    nothing.
+    A process joins the barrier with its first `wait` or `arrive`. If it dies from then on, whether it waits just then
+    or not, the barrier is broken for all. A worker that ends in good order between two tasks is a member no more, and
+    breaks nothing.
 
     Parameters
     ----------
@@ -151,9 +151,22 @@ class Barrier(_Shared):
         if result != _core.SYNC_DONE:
             self._check(result)
 
+    def arrive(self) -> None:
+        """Come, and do not wait: for who has something to tell by it, and nothing to hear. If it is the last one the
+        others go on; else they wait for those who are still to come.
+
+        Raises
+        ------
+        MemberDiedError, BrokenSyncError
+            As of `wait`.
+        """
+        result = _core.barrier_arrive(self._ref)
+        if result == _core.SYNC_BROKEN:
+            self._check(result)
+
     @property
     def n_waiting(self) -> int:
-        """How many wait."""
+        """How many have come, and wait for the others or have gone on to something else."""
         return _core.barrier_arrived(self._ref)
 
     @property

@@ -33,10 +33,6 @@ LASTING_SHAPES: tuple[tuple[dict[str, float], dict[str, float] | None], ...] = (
 )
 CONNECT_TIMEOUT_S = 5.0
 END_TIMEOUT_S = 6.0  # more than a local scheduler takes: the time that workers have to leave, and to be killed
-# Imported in advance only if the driver has imported them: then tasks use them, and otherwise time and memory would be
-# wasted (pyarrow: 110 ms, 40 MB). From the standard library, modules that many others import; asyncio alone takes a
-# worker 20 ms.
-PRELOAD_IF_USED = ("asyncio", "json", "tempfile", "pyarrow")
 
 
 class WorkerModules(NamedTuple):
@@ -189,7 +185,7 @@ class Node:
                 hooks=modules.hooks,
                 worker_setup=modules.setup,
                 preload=list(modules.preload),
-                preload_idle=[*modules.preload_idle, *(name for name in PRELOAD_IF_USED if name in sys.modules)],
+                preload_idle=list(modules.preload_idle),
                 log_dir=log_dir,
                 offload_dir=objects,
                 left_note=left_note,

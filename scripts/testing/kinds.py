@@ -250,6 +250,11 @@ NIGHTLY = [
     Kind("mutants", [sys.executable, "tests/objstore/mutants.py"], 7200),
     Kind("three hundred kills of tune", [sys.executable, "tests/tune/kill_drill.py", "0", "300"], 3600),
     Kind("two hundred failures of ranks", [sys.executable, "tests/kernel/ranks/failure_drill.py", "0", "200"], 3600),
+    Kind(
+        "two hundred kills on an engine",
+        [sys.executable, "tests/engines/faults/kill_drill.py", "fake", "0", "200"],
+        3600,
+    ),
     Kind("mutants of tune", [sys.executable, "tests/tune/mutants.py"], 3600),
     Kind("mutants of rl", [sys.executable, "tests/rl/mutants.py"], 3600),
     Kind("mutants of a cluster", [sys.executable, "tests/cluster/simulated/mutants.py"], 3600),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -230,6 +231,16 @@ def test_a_learner_that_dies_is_replaced(a3c: Make, tmp_path: Path) -> None:
     assert np.isfinite(algorithm._shared.weights).all()
 
 
+class Dies(probes.SeenAction):
+    def step(self, action: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_learner_that_dies_again_and_again_is_told(a3c: Make) -> None:
+    with pytest.raises(rl.EnvWorkerDiedError, match=r"process 0 of those that play died.*replaced 3 times"):
+        train(a3c(Dies, num_workers=1, **FAST), 1)
+
+
 def test_an_error_of_the_environment_arrives(a3c: Make) -> None:
     class Raises(probes.ActionReward):
         def step(self, action: Any) -> Any:
@@ -262,8 +273,14 @@ def test_the_users_random_numbers_are_left_alone(a3c: Make) -> None:
 
 
 def test_bad_arguments(session: None) -> None:
-    with pytest.raises(ValueError, match=r"num_workers=-1: 0 \(this process\) or more"):
-        rl.A3C(probes.ConstantReward, num_workers=-1)
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match=r"cannot be sent to a worker.*num_workers=0"):
+        rl.A3C(lambda: lock and probes.ConstantReward(), num_workers=1)
+    rl.A3C(lambda: lock and probes.ConstantReward()).close()  # in this process nothing is sent
+    with pytest.raises(rl.EnvFailedError, match=r"the environment could not be made: ZeroDivisionError"):
+        rl.A3C(lambda: 1 // 0)
+    with pytest.raises(TypeError, match=r"the environment is 3: .*gymnasium\.Env"):
+        rl.A3C(lambda: 3)
     with pytest.raises(TypeError, match=r"no hyperparameter 'n_step'\. Do you mean n_steps"):
         rl.A3C(probes.ConstantReward, n_step=5)
     with pytest.raises(ValueError, match="rms_decay=2"):

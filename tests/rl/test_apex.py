@@ -200,3 +200,5 @@ def test_bad_arguments(session: None) -> None:
         rl.ApexDQN(probes.ActionReward, epsilon_end=0.1)
     with pytest.raises(ValueError, match="play_steps=0"):
         rl.ApexDQN(probes.ActionReward, play_steps=0)
+    with pytest.raises(ValueError, match="ApexDQN: buffer_size=64, and 216 transitions may come at once"):
+        rl.ApexDQN(probes.ActionReward, buffer_size=64)

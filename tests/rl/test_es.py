@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -151,14 +152,51 @@ def test_a_killed_worker_changes_nothing(es: Make, tmp_path: Path) -> None:
     assert (tmp_path / "once").exists()
 
 
+class Dies(probes.SeenAction):
+    def step(self, action: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_dies_again_and_again_is_told(es: Make) -> None:
+    with pytest.raises(rl.EnvWorkerDiedError, match=r"a process that plays died.*replaced 3 times"):
+        train(es(Dies, num_workers=1, **FAST), 1)
+
+
 def test_an_error_of_the_environment_arrives(es: Make) -> None:
     class Raises(probes.ActionReward):
         def step(self, action: Any) -> Any:
             raise RuntimeError("not today")
 
     for n_workers in (0, 1):
-        with pytest.raises(RuntimeError, match="not today"):
+        with pytest.raises(rl.EnvFailedError, match="failed in an episode: RuntimeError: not today"):
             train(es(Raises, num_workers=n_workers, **FAST), 1)
+
+
+class Wrong(probes.ActionReward):
+    """Returns what its spaces do not have."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+
+    def see(self) -> Any:
+        return {"nan": np.array([np.nan], np.float32), "shape": np.zeros(2, np.float32)}.get(self.how, super().see())
+
+    def reward(self, action: Any) -> float:
+        return np.nan if self.how == "reward" else 1.0
+
+
+@pytest.mark.parametrize(
+    "how, message",
+    [
+        ("nan", r"returned NaN in its observation: array\(\[nan\]"),
+        ("shape", r"an observation of 2 numbers, and Box.* has 1"),
+        ("reward", "NaN as a reward"),
+    ],
+)
+def test_what_an_environment_does_wrong_is_told(es: Make, how: str, message: str) -> None:
+    with pytest.raises(rl.EnvFailedError, match=message):
+        train(es(lambda: Wrong(how), **FAST), 1)
 
 
 def test_no_torch_is_imported(session: None) -> None:
@@ -179,6 +217,16 @@ def test_bad_arguments(session: None) -> None:
         rl.ES(Sees)
     with pytest.raises(ValueError, match=r"noise_table_size=10, and the network has \d+ weights"):
         rl.ES("CartPole-v1", noise_table_size=10)
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match=r"cannot be sent to a worker.*num_workers=0"):
+        rl.ES(lambda: lock and probes.ActionReward(), num_workers=1, **FAST)
+    rl.ES(lambda: lock and probes.ActionReward(), **FAST).close()  # in this process nothing is sent
+    with pytest.raises(rl.EnvFailedError, match=r"the environment could not be made: ZeroDivisionError"):
+        rl.ES(lambda: 1 // 0)
+    with pytest.raises(TypeError, match=r"ES: env=.*: one environment"):
+        rl.ES([probes.ActionReward] * 2)
+    with pytest.raises(ValueError, match="num_workers=-1"):
+        rl.ES("CartPole-v1", num_workers=-1)
     with pytest.raises(ValueError, match="n_pairs=0"):
         rl.ES("CartPole-v1", n_pairs=0)
     with pytest.raises(ValueError, match="layers of"):

@@ -181,6 +181,13 @@ def test_what_goes_on_from_a_checkpoint_is_what_was_not_interrupted(ppo: Make, t
     assert [path.name for path in tmp_path.iterdir()] == ["ppo"]
 
 
+def test_environments_may_be_given_one_by_one(ppo: Make) -> None:
+    algorithm = ppo([probes.ConstantReward, probes.ActionReward], num_workers=1, seed=0, n_steps=4, minibatch_size=4)
+    (result,) = train(algorithm, 1)
+    assert result["timesteps_total"] == 2 * 4
+    assert algorithm.evaluate(2) == [1.0, 1.0]  # in the first
+
+
 def test_seeds_differ_and_the_users_random_numbers_are_left_alone(ppo: Make) -> None:
     torch.manual_seed(5)
     before = torch.get_rng_state()
@@ -223,6 +230,8 @@ def test_training_ends_where_it_is_told_to(ppo: Make) -> None:
     assert len(list(algorithm.train(until=lambda result: result["training_iteration"] >= 6))) == 2
     with pytest.raises(KeyError, match="episode_return_mean"):
         list(algorithm.train(until={"return": 1}))
+    with pytest.raises(TypeError, match="until=475: a mapping such as"):
+        next(algorithm.train(until=475))
 
 
 # ---- what is refused
@@ -275,6 +284,16 @@ def test_bad_arguments(session: None) -> None:
         ({"env": "CartPole-v1", "n_steps": 2.5}, TypeError, "n_steps=2.5: a whole number"),
         ({"env": "CartPole-v1", "hidden": (0,)}, TypeError, "hidden=.*widths"),
         ({"env": "CartPole-v1", "normalize_observations": 1}, TypeError, "True or False"),
+        ({"env": "CartPole-v1", "hidden": 5}, TypeError, "hidden=5: widths"),
+        ({"env": "CartPole-v1", "n_steps": float("inf")}, TypeError, "n_steps=inf: a whole number"),
+        ({"env": "CartPole-v1", "lr": float("nan")}, ValueError, "lr=nan: it is above 0"),
+        ({"env": "CartPole-v1", "num_env": 4}, TypeError, "no hyperparameter 'num_env'. Do you mean num_envs"),
+        ({"env": "CartPole-v1", "num_workers": -1}, ValueError, "PPO: num_workers=-1: it is at least 0"),
+        ({"env": "CartPole-v1", "num_workers": "two"}, TypeError, "PPO: num_workers='two': a number"),
+        ({"env": "CartPole-v1", "seed": -1}, ValueError, "PPO: seed=-1: it is at least 0"),
+        ({"env": "CartPole-v1", "evaluation_interval": -1}, ValueError, "evaluation_interval=-1"),
+        ({"env": "CartPole-v1", "evaluation_episodes": 0}, ValueError, "evaluation_episodes=0: it is at least 1"),
+        ({"env": "CartPole-v1", "env_config": 3}, TypeError, "env_config=3: a mapping"),
         ({"env": "NoSuch-v0"}, gym.error.Error, "NoSuch"),
     ):
         with pytest.raises(kind, match=message):

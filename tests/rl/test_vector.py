@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -359,6 +360,64 @@ def test_a_worker_that_dies_in_a_step_again_and_again_is_told(envs: Envs) -> Non
     ours.step(actions)
     with pytest.raises(rl.EnvWorkerDiedError, match=r"worker 1 of environments 1 to 1.*replaced 1 times"):
         ours.step(actions)
+
+
+class Dies(Placed):
+    """Kills its process where it is told to, once."""
+
+    def __init__(self, where: str, once: Path) -> None:
+        self.where_to, self.once = where, once
+        super().__init__((100,))
+        self._maybe("make")
+
+    def reset(self, **arguments: Any) -> Any:
+        self._maybe("reset")
+        return super().reset(**arguments)
+
+    def _maybe(self, where: str) -> None:
+        if where == self.where_to and not self.once.exists():
+            self.once.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_dies_while_it_makes_environments_is_told(envs: Envs, tmp_path: Path) -> None:
+    with pytest.raises(rl.EnvWorkerDiedError, match="worker 1 of environments 1 to 1 has died"):
+        envs([Script, lambda: Dies("make", tmp_path / "once")], num_workers=2)
+
+
+def test_a_worker_that_dies_in_a_reset_or_before_it_is_replaced_and_resets_again(envs: Envs, tmp_path: Path) -> None:
+    ours = envs([Placed, lambda: Dies("reset", tmp_path / "once")], num_workers=2)
+    theirs = gym.vector.SyncVectorEnv([Script] * 2)
+    with pytest.warns(rl.EnvWorkerReplacedWarning, match=r"worker 1 .* is replaced\. Its environments are reset"):
+        seen = ours.reset(seed=3)[0]
+    assert same(seen, theirs.reset(seed=3)[0])
+    for n_steps in (0, 1):  # of a worker that waits for calls, and of one that waits for actions
+        first = pid(ours, 0)
+        for _ in range(n_steps):
+            ours.step(ours.action_space.sample())
+        os.kill(first, signal.SIGKILL)
+        with pytest.warns(rl.EnvWorkerReplacedWarning, match="worker 0"):
+            seen = ours.reset(seed=4)[0]
+        assert same(seen, theirs.reset(seed=4)[0])
+
+
+def test_what_cannot_go_on_with_a_dead_worker_says_so(envs: Envs) -> None:
+    ours = envs(lambda: Placed((100,)), 2, 2, autoreset_mode="Disabled")
+    ours.reset()
+    pids, actions = ours.call("where"), ours.action_space.sample()
+    ours.step(actions)
+    os.kill(pids[1], signal.SIGKILL)
+    with pytest.raises(rl.EnvWorkerDiedError, match=r"worker 1 of environments 1 to 1 has died.*replaces it"):
+        ours.call("where")
+    states = ours.states()
+    assert states[0] is not None and states[1] is None
+    with pytest.warns(rl.EnvWorkerReplacedWarning, match="worker 1"):
+        assert ours.step(actions)[3].tolist() == [False, True]
+    os.kill(pids[0], signal.SIGKILL)
+    with pytest.raises(rl.EnvWorkerDiedError, match="worker 0"):
+        ours.reset(options={"reset_mask": np.array([False, True])})
+    ours.reset()
+    ours.step(actions)
 
 
 def test_workers_end_with_what_they_work_for(session: None) -> None:

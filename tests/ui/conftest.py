@@ -1,4 +1,9 @@
-"""Fixtures for tests of the real panel: one JupyterLab and one Chromium a run, a fresh page a test."""
+"""Fixtures for tests of the real panel: one JupyterLab and one Chromium a run.
+
+Loading JupyterLab takes 4 s of CPU, so its page goes from test to test, without a document, panel or kernel, as a
+reader's page does from notebook to notebook. A test that does more to it than open documents is marked `own_page`, and
+after one that has failed there is a new page, too.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page, ViewportSize
 from ui.lab import Lab, LabServer, chromium
 
 ARTIFACTS = Path(__file__).parent / "artifacts"
+VIEWPORT: ViewportSize = {"width": 1400, "height": 900}
 
 
 @pytest.fixture(scope="session")
@@ -25,16 +31,29 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
     instance.close()
 
 
+@pytest.fixture(scope="session")
+def clean_pages() -> list[Page]:
+    """The page that the last test has left, if it may serve the next one."""
+    return []
+
+
 @pytest.fixture
-def lab(request: pytest.FixtureRequest, server: LabServer, browser: Browser) -> Iterator[Lab]:
-    page = browser.new_page(viewport={"width": 1400, "height": 900})
-    instance = Lab(server, page)
+def lab(request: pytest.FixtureRequest, server: LabServer, browser: Browser, clean_pages: list[Page]) -> Iterator[Lab]:
+    is_own = request.node.get_closest_marker("own_page") is not None
+    is_clean = bool(clean_pages) and not is_own
+    page = clean_pages.pop() if is_clean else browser.new_page(viewport=VIEWPORT)
+    instance = Lab(server, page, is_clean, "own" if is_own else "")
     yield instance
-    if request.node.stash.get(FAILED, False):  # a picture says what an assertion does not
+    failed = request.node.stash.get(FAILED, False)
+    if failed:  # a picture says what an assertion does not
         ARTIFACTS.mkdir(exist_ok=True)
         page.screenshot(path=ARTIFACTS / f"{request.node.name}.png")
     instance.close()
-    page.close()
+    if not failed and not is_own and not instance.errors and instance.clean():
+        page.set_viewport_size(VIEWPORT)
+        clean_pages.append(page)
+    else:
+        page.close()
     assert not instance.errors, f"errors in the page: {instance.errors}"
 
 

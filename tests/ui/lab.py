@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Error, Locator, Page, sync_playwright
 from support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,6 +116,14 @@ class LabServer:
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             return False
 
+    def end_sessions(self) -> None:
+        """End every notebook's kernel. The server knows them all; a page may have missed one that has just begun."""
+        with urllib.request.urlopen(f"{self.url}/api/sessions") as answer:
+            sessions = json.load(answer)
+        for session in sessions:
+            request = urllib.request.Request(f"{self.url}/api/sessions/{session['id']}", method="DELETE")
+            urllib.request.urlopen(request).close()
+
     def close(self) -> None:
         """Ask the server to stop, which ends its kernels; what does not follow in time is killed."""
         self.process.send_signal(signal.SIGTERM)
@@ -147,13 +155,21 @@ def chromium() -> Iterator[Browser]:
 
 
 class Lab:
-    """One page with JupyterLab in it, and the words that tests use for it."""
+    """One page with JupyterLab in it, and the words that tests use for it.
 
-    def __init__(self, server: LabServer, page: Page) -> None:
-        self.server, self.page = server, page
+    Attributes
+    ----------
+    is_clean : bool
+        The page has JupyterLab without a document, so that the first notebook needs no loading of it.
+    workspace : str
+        Where JupyterLab keeps what is open in the page; "" is its default. Two pages with one overwrite each other's.
+    """
+
+    def __init__(self, server: LabServer, page: Page, is_clean: bool = False, workspace: str = "") -> None:
+        self.server, self.page, self.is_clean, self.workspace = server, page, is_clean, workspace
         self.errors: list[str] = []
         self.restore_theme = False  # the choice is kept by the server, for the next page too
-        page.on("pageerror", lambda error: self._note_error(str(error)))
+        page.on("pageerror", self._note_error)
 
     def write(self, name: str, cells: list[str]) -> str:
         """A notebook file with these code cells; returns its name."""
@@ -163,8 +179,21 @@ class Lab:
         return name
 
     def open(self, name: str) -> None:
-        """Open a notebook and wait for its kernel."""
-        self.page.goto(f"{self.server.url}/lab/tree/{name}?reset")
+        """Open a notebook and wait for its kernel: alone in a page that is loaded, unless that is clean."""
+        if self.is_clean:
+            self.is_clean = False
+            self.page.evaluate(
+                """async path => {
+                const { commands, shell } = window.jupyterapp;
+                const launchers = [...shell.widgets('main')];
+                await commands.execute('docmanager:open', { path, factory: 'Notebook' });
+                launchers.forEach(launcher => launcher.dispose());
+            }""",
+                name,
+            )
+        else:
+            workspace = self.workspace and f"/workspaces/{self.workspace}"
+            self.page.goto(f"{self.server.url}/lab{workspace}/tree/{name}?reset")
         self.take_current()
 
     def take_current(self) -> None:
@@ -220,10 +249,12 @@ class Lab:
             index,
         )
 
-    def _note_error(self, text: str) -> None:
+    def _note_error(self, error: Error) -> None:
         # JupyterLab's own: it asks a connecting kernel for a subshell and gives up the question when the page or the
-        # connection goes first.
-        if not text.startswith("Error: Canceled future for create_subshell_request"):
+        # connection goes first; and its debugger asks the kernel that a notebook had before.
+        text, stack = str(error), error.stack or ""
+        is_debugger = text == "Kernel is dead" and ".requestDebug " in stack
+        if not (is_debugger or text.startswith("Error: Canceled future for create_subshell_request")):
             self.errors.append(text)
 
     def errors_of(self, index: int) -> str:
@@ -271,7 +302,23 @@ class Lab:
         """End the page's kernels and undo its theme, so that the next test starts from nothing."""
         if self.restore_theme:
             self.theme("light")
-        self.page.evaluate("""async () => {
+        self.page.remove_listener("pageerror", self._note_error)  # what asks a kernel meanwhile hears that it is dead
+        self.page.evaluate(
+            "() => [...(window.jupyterapp?.shell.widgets('main') ?? [])].forEach(widget => widget.dispose())"
+        )
+        self.server.end_sessions()
+
+    def clean(self) -> bool:
+        """Take away all that a test has left in the page, after `close`; whether it can be used for another one."""
+        self.page.mouse.move(0, 0)
+        return self.page.evaluate("""async () => {
             const app = window.jupyterapp;
-            if (app) { await app.serviceManager.sessions.shutdownAll(); }
+            if (!app) { return false; }
+            const { kernels, sessions } = app.serviceManager;
+            await Promise.all([sessions.refreshRunning(), kernels.refreshRunning()]);
+            sessionStorage.clear();
+            delete window.cellRuns;
+            delete window.notebookPanel;
+            return [...sessions.running()].length === 0
+                && document.querySelector('.jp-Dialog, .cm-panel, .jp-NotebookPanel') === null;
         }""")

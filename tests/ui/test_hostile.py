@@ -132,6 +132,7 @@ def evil() -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.own_page
 def test_text_from_tasks_is_text(lab: Lab, evil: tuple[str, list[str]]) -> None:
     page, (address, asked), dialogs = lab.page, evil, []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))

@@ -79,6 +79,7 @@ def test_the_stop_button_ends_a_blocking_get(lab: Lab, panel: Panel) -> None:
     assert lab.run_cell(2) == "2"
 
 
+@pytest.mark.own_page
 def test_comes_back_after_a_reload_while_a_cell_runs(lab: Lab, panel: Panel) -> None:
     start(lab, SLOW)
     lab.start_cell(1)
@@ -280,6 +281,7 @@ def test_a_restart_of_the_kernel_leaves_a_working_panel(lab: Lab, panel: Panel) 
     panel.expect_tasks(7, of=7)
 
 
+@pytest.mark.own_page
 def test_a_dead_session_does_not_come_back(lab: Lab, panel: Panel) -> None:
     start(lab, ADD, TREE)
     lab.run_cell(1)

@@ -195,6 +195,7 @@ def test_the_tooltip_of_a_process_that_was_killed_says_so(lab: Lab, panel: Panel
     )
 
 
+@pytest.mark.own_page
 def test_the_clock_says_whose_it_is_and_stands_when_nothing_runs(lab: Lab, panel: Panel) -> None:
     run(lab, ADD, "cm.get(add.remote(1, 1))", "cm.put(b'x' * 300_000);")
     panel.expect_tasks(1)

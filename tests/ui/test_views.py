@@ -215,6 +215,7 @@ def test_cells_show_how_far_their_tasks_are(lab: Lab, panel: Panel) -> None:
     expect(lab.page.locator(".cm-badge")).to_have_count(0)
 
 
+@pytest.mark.own_page
 def test_what_was_chosen_is_there_after_a_reload(lab: Lab, panel: Panel) -> None:
     start(lab, ADD, TREE)
     lab.run_cell(1)

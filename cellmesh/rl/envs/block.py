@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from ...objstore import code_pickles
 from ...tune.exceptions import in_words, where
 from ..exceptions import EnvFailedError
+from .makers import made
 
 Infos = list[tuple[int, dict[str, Any]]]  # (number of the environment, what it told), in order
 Batch = Any  # an array, or dicts and tuples of arrays: observations or actions of several environments
@@ -115,18 +116,14 @@ class Block:
     """
 
     first: int
+    envs: list[gym.Env[Any, Any]]
     observation_space: gym.Space[Any]
     action_space: gym.Space[Any]
     _seeds: list[int | None]  # of the next reset, of environments that replace others
 
     def __init__(self, makers: Sequence[Callable[[], gym.Env[Any, Any]]], first: int, mode: AutoresetMode, where: str):
         self.first, self._mode, self._where = first, mode, where
-        self.envs: list[gym.Env[Any, Any]] = []
-        for i, make in enumerate(makers):
-            env = self._of_user(i, "could not be made", make)
-            if not isinstance(env, gym.Env):
-                raise TypeError(f"{self._name(i)} is {env!r}: what makes an environment returns a gymnasium.Env")
-            self.envs.append(env)
+        self.envs = [made(make, self._name(i)) for i, make in enumerate(makers)]
         env = self.envs[0]
         self.observation_space, self.action_space = env.observation_space, env.action_space
         check_space(self.observation_space, "the observation space")
@@ -149,7 +146,8 @@ class Block:
         """From now on write to these rows."""
         self._arrays = arrays
         self._write = _writer(self.observation_space, arrays.observations)
-        self._floats = [values for values in _leaves(arrays.observations) if values.dtype.kind == "f" and values.size]
+        floats = [values for values in _leaves(arrays.observations) if values.dtype.kind == "f" and values.size]
+        self._numbers = [(arrays.rewards, "reward"), *((values, "observation") for values in floats)]
 
     # ---- what a vector environment asks for
     def reset(
@@ -266,9 +264,9 @@ class Block:
             ) from None
 
     def _check_numbers(self) -> None:
-        """`EnvFailedError` if a reward or an observation is NaN; the least value is NaN if one of them is."""
-        for values, what in ((self._arrays.rewards, "reward"), *((values, "observation") for values in self._floats)):
-            if (least := values.min()) != least:
+        """`EnvFailedError` if a reward or an observation is NaN, which is all that differs from itself."""
+        for values, what in self._numbers:
+            if np.count_nonzero(values != values):
                 wrong = int(np.isnan(values).reshape(len(values), -1).any(axis=1).argmax())
                 raise EnvFailedError(f"{self._name(wrong)} returned NaN in its {what}: {values[wrong]!r}")
 

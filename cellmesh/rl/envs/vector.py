@@ -23,7 +23,7 @@ from ...objects import get
 from ...refs import ObjectRef
 from ...shared_memory import shared_array
 from ...text import warn_user
-from ..exceptions import EnvFailedError, EnvWorkerDiedError, EnvWorkerReplacedWarning, RLError
+from ..exceptions import WHY_IT_DIED, EnvFailedError, EnvWorkerDiedError, EnvWorkerReplacedWarning, RLError
 from .block import Arrays, Batch, Block, Infos, copied, part, write_batch
 from .makers import makers_of
 from .worker import Description, RemoteBlock, described
@@ -156,7 +156,7 @@ class SharedVectorEnv(gym.vector.VectorEnv[Any, Any, NDArray[Any]]):
         bounds = np.linspace(0, self.num_envs, self.num_workers + 1).astype(int)
         for number, (first, end) in enumerate(itertools.pairwise(bounds)):
             self._workers.append(RemoteBlock(makers[first:end], int(first), self._mode, number))
-        about, *others = _all([worker.made for worker in self._workers])
+        about, *others = self._answers([worker.made for worker in self._workers])
         for worker, other in zip(self._workers[1:], others, strict=True):
             if (other.observation_space, other.action_space) != (about.observation_space, about.action_space):
                 raise EnvFailedError(
@@ -189,7 +189,8 @@ class SharedVectorEnv(gym.vector.VectorEnv[Any, Any, NDArray[Any]]):
         """
         if self.closed:
             raise RLError("the vector environment is closed")
-        if isinstance(seed, int):
+        if isinstance(seed, (int, np.integer)):
+            seed = int(seed)
             super().reset(seed=seed)
         seeds, options = self._seeds_from(seed), None if options is None else dict(options)
         mask = _mask(None if options is None else options.pop("reset_mask", None), self.num_envs)
@@ -201,13 +202,19 @@ class SharedVectorEnv(gym.vector.VectorEnv[Any, Any, NDArray[Any]]):
                 infos = self._block.reset(seeds, options, mask)
             for worker in self._workers:
                 if worker.gone:
-                    worker.begin()
-                    worker.attach(self._arrays.rows(worker.first, worker.n))
-            refs = [
-                worker.ask("reset", seeds[worker.rows], options, None if mask is None else mask[worker.rows])
-                for worker in self._workers
-            ]
-            infos += [info for found in _all(refs) for info in found]
+                    with suppress(ActorDiedError):  # of which its reset tells
+                        worker.begin()
+                        worker.attach(self._arrays.rows(worker.first, worker.n))
+
+            def of(worker: RemoteBlock) -> tuple[Any, ...]:
+                return seeds[worker.rows], options, None if mask is None else mask[worker.rows]
+
+            def anew(worker: RemoteBlock) -> Infos:
+                return self._in_place_of(worker, "Its environments are reset", "reset", *of(worker))
+
+            # Who is asked to go on with some episodes cannot if they are lost.
+            for found in self._ask_all("reset", of, anew if mask is None else None):
+                infos += found
         return self._observations(), self._in_vector_form(infos)
 
     def step(self, actions: Batch) -> Step:
@@ -243,13 +250,14 @@ class SharedVectorEnv(gym.vector.VectorEnv[Any, Any, NDArray[Any]]):
                 except MemberDiedError:
                     dead.append(worker)
             failed: EnvFailedError | None = None
-            for worker in self._workers:
+            # The last one first: when it has told, the others have, and this process has slept once.
+            for worker in reversed(self._workers):
                 try:
-                    infos += worker.receive() if worker not in dead else self._replace(worker)
+                    infos[:0] = worker.receive() if worker not in dead else self._replace(worker)
                 except MemberDiedError:
-                    infos += self._replace(worker)
+                    infos[:0] = self._replace(worker)
                 except EnvFailedError as error:
-                    failed = failed or error
+                    failed = error
             if failed is not None:
                 raise failed
         arrays = self._arrays
@@ -262,7 +270,7 @@ class SharedVectorEnv(gym.vector.VectorEnv[Any, Any, NDArray[Any]]):
         """Call a method of every environment, or read an attribute; the results, one for each."""
         if self._block is not None:
             return tuple(self._block.call(name, args, kwargs))
-        found = _all([worker.ask("call", name, args, kwargs) for worker in self._workers])
+        found = self._ask_all("call", lambda _: (name, args, kwargs))
         return tuple(value for values in found for value in values)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
@@ -276,17 +284,20 @@ class SharedVectorEnv(gym.vector.VectorEnv[Any, Any, NDArray[Any]]):
             raise ValueError(f"set_attr({name!r}): {len(each)} values for {self.num_envs} environments")
         if self._block is not None:
             self._block.set_attr(name, each)
-        _all([worker.ask("set_attr", name, list(each[worker.rows])) for worker in self._workers])
+        self._ask_all("set_attr", lambda worker: (name, list(each[worker.rows])))
 
     def render(self) -> tuple[Any, ...]:
         """A frame of every environment; they are made with `render_mode="rgb_array"`."""
         return self.call("render")
 
     def states(self) -> list[bytes | None]:
-        """Every environment as it is now, pickled; None: it cannot be (its pickle would be a new one)."""
+        """Every environment as it is now, pickled; None: it cannot be (its pickle would be a new one), or its worker
+        has died.
+        """
         if self._block is not None:
             return self._block.states()
-        return [state for states in _all([worker.ask("states") for worker in self._workers]) for state in states]
+        found = self._ask_all("states", lambda _: (), lambda worker: [None] * worker.n)
+        return [state for states in found for state in states]
 
     def restore(self, states: Sequence[bytes | None]) -> bool:
         """Go on with environments as `states` told them; False, and nothing has changed: not all are there."""
@@ -295,7 +306,7 @@ class SharedVectorEnv(gym.vector.VectorEnv[Any, Any, NDArray[Any]]):
             return False
         if self._block is not None:
             self._block.restore(told)
-        _all([worker.ask("restore", told[worker.rows]) for worker in self._workers])
+        self._ask_all("restore", lambda worker: (told[worker.rows],))
         self._lost = ""
         return True
 
@@ -310,34 +321,65 @@ class SharedVectorEnv(gym.vector.VectorEnv[Any, Any, NDArray[Any]]):
                     get(worker.ask("close"))
         self._abandon()
 
-    # ---- what goes wrong
+    # ---- what workers are asked, and what goes wrong
+    def _ask_all(
+        self,
+        method: str,
+        arguments: Callable[[RemoteBlock], tuple[Any, ...]],
+        instead: Callable[[RemoteBlock], Any] | None = None,
+    ) -> list[Any]:
+        """What a method returns in each worker, or `instead` of one that has died."""
+        return self._answers([worker.ask(method, *arguments(worker)) for worker in self._workers], instead)
+
+    def _answers(self, refs: list[ObjectRef[Any]], instead: Callable[[RemoteBlock], Any] | None = None) -> list[Any]:
+        """What workers answer; the first one's error if there are errors, and all have been heard."""
+        found: list[Any] = []
+        failed: CellmeshError | None = None
+        for worker, ref in zip(self._workers, refs, strict=True):
+            try:
+                found.append(get(ref))
+            except ActorDiedError:
+                if instead is not None:
+                    found.append(instead(worker))
+                    continue
+                failed = failed or EnvWorkerDiedError(
+                    f"{worker} has died: {WHY_IT_DIED}. The next step, or reset() of all, replaces it"
+                )
+            except CellmeshError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        return found
+
+    def _in_place_of(self, worker: RemoteBlock, so: str, method: str, *arguments: Any) -> Any:
+        """Put a new process in the place of one that has died, and call a method there."""
+        while True:
+            if self._restarts[worker.number] >= self._max_restarts:
+                raise EnvWorkerDiedError(
+                    f"{worker} died, and has been replaced {self._max_restarts} times: {WHY_IT_DIED}. "
+                    "max_restarts= of make_vec allows more"
+                )
+            self._restarts[worker.number] += 1
+            worker.kill()
+            warn_user(f"{worker} died. It is replaced. {so}", EnvWorkerReplacedWarning)
+            worker.begin()
+            with suppress(ActorDiedError):
+                worker.attach(self._arrays.rows(worker.first, worker.n))
+                return get(worker.ask(method, *arguments))
+
     def _replace(self, worker: RemoteBlock) -> Infos:
-        """Put a new worker in the place of one that has died; what its environments tell of it."""
-        where = f"worker {worker.number} of environments {worker.first} to {worker.first + worker.n - 1}"
-        if self._restarts[worker.number] >= self._max_restarts:
-            raise EnvWorkerDiedError(
-                f"{where} died, and has been replaced {self._max_restarts} times: an environment crashes its process, "
-                "or takes more memory than there is. max_restarts= allows more"
-            )
-        self._restarts[worker.number] += 1
-        worker.kill()
-        warn_user(
-            f"{where} died. It is replaced, and their episodes are truncated: infos['worker_died']",
-            EnvWorkerReplacedWarning,
-        )
-        worker.begin()
-        worker.attach(self._arrays.rows(worker.first, worker.n))
+        """Put a new worker in the place of one that has died in a step; what its environments tell of it."""
         rows = self._arrays.rows(worker.first, worker.n)
-        rows.rewards[:], rows.terminations[:], rows.truncations[:] = 0.0, False, True
+        so = "Their episodes are truncated: infos['worker_died']"
         infos: Infos = [(worker.first + i, {"worker_died": True}) for i in range(worker.n)]
         seeds = [int(seed) for seed in self._seeds.spawn(1)[0].generate_state(worker.n)]
-        if self._mode is not AutoresetMode.SAME_STEP:
-            get(worker.ask("reset_at_next_step", seeds))
-            return infos
-        last = [(worker.first + i, {"final_obs": deepcopy(part(rows.observations, i))}) for i in range(worker.n)]
-        began = get(worker.ask("reset", seeds, None, None))
-        rows.truncations[:] = True
-        return [*infos, *last, *began]
+        if self._mode is AutoresetMode.SAME_STEP:
+            last = [(worker.first + i, {"final_obs": deepcopy(part(rows.observations, i))}) for i in range(worker.n)]
+            infos += [*last, *self._in_place_of(worker, so, "reset", seeds, None, None)]
+        else:
+            self._in_place_of(worker, so, "reset_at_next_step", seeds)
+        rows.rewards[:], rows.terminations[:], rows.truncations[:] = 0.0, False, True
+        return infos
 
     def _abandon(self) -> None:
         """End the workers at once, wherever they are."""
@@ -363,20 +405,6 @@ class SharedVectorEnv(gym.vector.VectorEnv[Any, Any, NDArray[Any]]):
         for i, info in infos:
             vector = self._add_info(vector, info, i)
         return vector
-
-
-def _all(refs: list[ObjectRef[Any]]) -> list[Any]:
-    """What all workers answer; the first one's error if there are errors, and all have been heard."""
-    found: list[Any] = []
-    failed: CellmeshError | None = None
-    for ref in refs:
-        try:
-            found.append(get(ref))
-        except CellmeshError as error:
-            failed = failed or error
-    if failed is not None:
-        raise failed
-    return found
 
 
 def _kill(workers: list[RemoteBlock]) -> None:

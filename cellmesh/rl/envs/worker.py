@@ -1,10 +1,10 @@
 """A process that steps some environments of a vector environment, and the caller's end of it.
 
-While episodes run the worker is inside one call, `serve`, and meets the caller twice a step at a barrier of the two:
-when the actions are there, and when the results are. The worker sleeps at the first, the caller at the second. What
-has no fixed shape (infos) goes through a buffer of bytes. Everything else (reset, attributes, the end) is a call of the
-actor, for which it leaves `serve`. An environment that raises ends `serve`, so the error travels as any task's error
-does; a process that dies breaks the barrier, which is the caller's `MemberDiedError` at once.
+While episodes run the worker is inside one call, `serve`. A step has two barriers of the worker and its caller: at the
+first the worker waits for the actions, and the caller only arrives; at the second it is the other way round (decision
+150). What has no fixed shape (infos) goes through a buffer of bytes. Everything else (reset, attributes, the end) is a
+call of the actor, for which it leaves `serve`. An environment that raises ends `serve`, so the error travels as any
+task's error does; a process that dies breaks the barriers, which is the caller's `MemberDiedError` at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
@@ -21,6 +21,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from ...api import kill, remote
+from ...exceptions import ActorDiedError, MemberDiedError
 from ...objects import get
 from ...objstore import code_pickles
 from ...refs import ObjectRef
@@ -28,6 +29,7 @@ from ...shared_memory import shared_array
 from ...submit.actor import ActorHandle
 from ...util.shared_sync import Barrier
 from .block import Arrays, Block, Infos
+from .makers import pickled
 
 GO_ON, LEAVE = 0, 1  # what the caller says
 DONE, RAISED, FULL = 0, 1, 2  # what the worker says: FULL: the infos need a larger buffer
@@ -39,7 +41,8 @@ BUFFER_BYTES = 64 << 10  # of infos at first
 class Channel:
     """What a worker and its caller share while steps are made."""
 
-    barrier: Barrier
+    actions_there: Barrier
+    results_there: Barrier
     control: NDArray[np.int64]
     buffer: NDArray[np.uint8]
 
@@ -72,10 +75,11 @@ class EnvWorker:
         return described(self._block)
 
     def attach(self, arrays: Arrays, channel: Channel) -> None:
-        """Write to these rows, and join the barrier: whoever waits there from now on hears of this process's death."""
+        """Write to these rows, and join the barriers: whoever comes there from now on hears of this process's death."""
         self._block.attach(arrays)
-        with suppress(TimeoutError):
-            channel.barrier.wait(0)
+        for barrier in (channel.actions_there, channel.results_there):
+            with suppress(TimeoutError):
+                barrier.wait(0)
 
     def reset(self, seeds: list[int | None], options: dict[str, Any] | None, mask: NDArray[np.bool_] | None) -> Infos:
         return self._block.reset(seeds, options, mask)
@@ -97,13 +101,13 @@ class EnvWorker:
 
     def serve(self, channel: Channel) -> None:
         """Step when told to, until told to leave."""
-        barrier, control, buffer = channel.barrier, channel.control, channel.buffer
+        control, buffer, tell = channel.control, channel.buffer, channel.results_there.arrive
         if self._unsent:  # the buffer was too small, and this one is large enough
             _put(self._unsent, control, buffer)
             self._unsent = b""
-            barrier.wait()
+            tell()
         while True:
-            barrier.wait()
+            channel.actions_there.wait()
             if control[COMMAND] == LEAVE:
                 return
             try:
@@ -111,15 +115,15 @@ class EnvWorker:
                 packed = _packed(infos) if infos else b""
             except BaseException:
                 control[STATUS] = RAISED
-                barrier.wait()
+                tell()
                 raise
             if len(packed) > len(buffer):
                 self._unsent = packed
                 control[STATUS], control[N_BYTES] = FULL, len(packed)
-                barrier.wait()
+                tell()
                 return
             _put(packed, control, buffer)
-            barrier.wait()
+            tell()
 
     def close(self) -> None:
         self._block.close()
@@ -158,7 +162,7 @@ class RemoteBlock:
     def __init__(self, makers: Sequence[Callable[[], Any]], first: int, mode: AutoresetMode, number: int) -> None:
         self.first, self.n, self.number = first, len(makers), number
         self.rows = slice(first, first + len(makers))
-        self._makers, self._mode = _pickled(makers), mode
+        self._makers, self._mode = pickled(makers), mode
         self._serving: ObjectRef[Any] | None = None
         self.begin()
 
@@ -168,7 +172,7 @@ class RemoteBlock:
         self._actor: ActorHandle[Any] = EnvWorker.remote()
         self.made: ObjectRef[Description] = self._actor.make.remote(self._makers, self.first, self._mode, self.number)
         self._control = shared_array(3, np.int64)
-        self._channel = Channel(Barrier(2), self._control, shared_array(BUFFER_BYTES, np.uint8))
+        self._channel = Channel(Barrier(2), Barrier(2), self._control, shared_array(BUFFER_BYTES, np.uint8))
 
     def attach(self, arrays: Arrays) -> None:
         get(self.made)
@@ -179,7 +183,7 @@ class RemoteBlock:
         """Have the worker step: the actions are written."""
         if self._serving is None:
             self._serving = self._actor.serve.remote(self._channel)
-        self._channel.barrier.wait()
+        self._channel.actions_there.arrive()
 
     def receive(self) -> Infos:
         """Wait for the results.
@@ -191,27 +195,30 @@ class RemoteBlock:
         MemberDiedError
             The worker died, also of `send`.
         """
-        self._channel.barrier.wait()
+        self._channel.results_there.wait()
         status, n_bytes = int(self._control[STATUS]), int(self._control[N_BYTES])
         if status == RAISED:
             get(self._left())
         if status == FULL:
             get(self._left())
-            buffer = shared_array(2 * n_bytes, np.uint8)
-            self._channel = Channel(self._channel.barrier, self._control, buffer)
+            self._channel = replace(self._channel, buffer=shared_array(2 * n_bytes, np.uint8))
             self._serving = self._actor.serve.remote(self._channel)
             return self.receive()
         return pickle.loads(self._channel.buffer[:n_bytes].data) if n_bytes else []
 
     # ---- everything else
     def ask(self, method: str, *arguments: Any) -> ObjectRef[Any]:
-        """Call a method of the actor, which is not within a step."""
+        """Call a method of the actor, which is not within a step. If it has died the answer is an `ActorDiedError`."""
         if self._serving is not None:
             self._control[COMMAND] = LEAVE
-            self._channel.barrier.wait()
-            get(self._left())
+            with suppress(MemberDiedError, ActorDiedError):
+                self._channel.actions_there.arrive()
+                get(self._left())
             self._control[COMMAND] = GO_ON
         return getattr(self._actor, method).remote(*arguments)
+
+    def __str__(self) -> str:
+        return f"worker {self.number} of environments {self.first} to {self.first + self.n - 1}"
 
     def kill(self) -> None:
         """End the process at once, wherever it is."""
@@ -223,14 +230,3 @@ class RemoteBlock:
         serving, self._serving = self._serving, None
         assert serving is not None
         return serving
-
-
-def _pickled(makers: Sequence[Callable[[], Any]]) -> bytes:
-    try:
-        return code_pickles.dumps(list(makers))
-    except Exception as error:
-        raise TypeError(
-            f"the environment cannot be sent to a worker: {type(error).__name__}: {error}. What is called to make one "
-            "must be picklable, so let it make what cannot be (a connection, a lock, an open file) when it is called; "
-            "or num_workers=0"
-        ) from error

@@ -11,7 +11,7 @@ import numpy as np
 from ...api import remote
 from ...objects import get
 from ...refs import ObjectRef
-from ..envs.makers import makers_of
+from ..envs.makers import first_of, makers_of
 from ..policy import Policy
 
 
@@ -39,7 +39,7 @@ def _returns(policy: Policy, make: Callable[[], gym.Env[Any, Any]], seeds: list[
 
 def evaluation(policy: Policy, env: Any, env_config: dict[str, Any], seeds: Iterable[int]) -> ObjectRef[Any]:
     """Begin to play an episode for each seed."""
-    (make,) = makers_of(env[0] if isinstance(env, (list, tuple)) else env, 1, (), env_config)
+    (make,) = makers_of(first_of(env), 1, (), env_config)
     return _returns.remote(policy, make, [int(seed) for seed in np.asarray(seeds)])
 
 

@@ -129,6 +129,15 @@ static PyObject *barrier_wait(PyObject *module, PyObject *const *args, Py_ssize_
     return result < 0 ? NULL : as_result(result);
 }
 
+static PyObject *core_barrier_arrive(PyObject *module, PyObject *ref)
+{
+    Sync on;
+    uint64_t ticket;
+    if (parse_sync(module, ref, SYNC_BARRIER, &on) < 0)
+        return NULL;
+    return as_result(barrier_arrive(&on.client->s, on.sync, &ticket));
+}
+
 static PyObject *core_barrier_arrived(PyObject *module, PyObject *ref)
 {
     Sync on;
@@ -333,6 +342,8 @@ PyMethodDef sync_methods[] = {
 PyMethodDef sync_functions[] = {
     {"barrier_wait", FAST(barrier_wait), METH_FASTCALL,
      "barrier_wait(ref, timeout, /)\n--\n\nJoins, and waits: a SYNC_*, SYNC_PENDING when the time is up."},
+    {"barrier_arrive", core_barrier_arrive, METH_O,
+     "barrier_arrive(ref, /)\n--\n\nJoins, and does not wait: a SYNC_*, SYNC_PENDING if others are still to come."},
     {"barrier_arrived", core_barrier_arrived, METH_O, "barrier_arrived(ref, /)\n--\n\nHow many wait there."},
     {"counter_add", core_counter_add, METH_VARARGS, "counter_add(ref, n, /)\n--\n\nThe new value."},
     {"counter_set", core_counter_set, METH_VARARGS, "counter_set(ref, value, /)\n--\n\nThe value that it had."},

@@ -48,6 +48,9 @@ class Member:
     def wait(self, timeout: float | None = None) -> Any:
         return self.what.wait(timeout)
 
+    def arrive(self) -> None:
+        self.what.arrive()
+
     def hold(self, flag: Flag) -> None:
         with self.what:
             flag.set()
@@ -111,6 +114,42 @@ def test_time_that_is_up_takes_the_arrival_back(cm: ModuleType) -> None:
     barrier.wait(20)
     assert cm.get(ref) is None
     assert Barrier(1).wait() is None
+
+
+def test_who_arrives_does_not_wait_and_is_counted(cm: ModuleType) -> None:
+    barrier, told = Barrier(2), cm.shared_array(1, int)
+
+    @cm.remote
+    def tell() -> int:
+        for step in range(200):
+            told[0] = step
+            barrier.arrive()  # it has come...
+            back.wait(20)  # ...and waits for something else
+        return int(told[0])
+
+    back = Barrier(2)
+    ref = tell.remote()
+    for step in range(200):
+        barrier.wait(20)
+        assert told[0] == step
+        back.arrive()
+    assert cm.get(ref) == 199 and barrier.n_waiting == 0
+    barrier.arrive()
+    assert barrier.n_waiting == 1
+    barrier.wait(0)
+
+
+def test_who_has_arrived_is_a_member_whose_death_breaks_it(cm: ModuleType) -> None:
+    barrier = Barrier(2)
+    member = Member.remote(barrier)
+    pid = cm.get(member.pid.remote())
+    cm.get(member.arrive.remote())
+    barrier.wait(20)
+    cm.kill(member)
+    with pytest.raises(MemberDiedError, match=f"process {pid} joined it"):
+        barrier.wait(30)
+    with pytest.raises(MemberDiedError, match=f"process {pid} joined it"):
+        barrier.arrive()
 
 
 def test_a_member_that_dies_while_it_waits_is_noticed_at_once(cm: ModuleType) -> None:
