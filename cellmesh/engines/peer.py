@@ -20,16 +20,7 @@ from ..errors import engine_limits as limits
 from ..exceptions import EngineError, EngineUnsupportedError
 from ..objstore._core import OBJECT_ERROR, OBJECT_FAILED, TASK_FLAG_RETRY_EXCEPTIONS
 from ..scheduler.cluster import messages
-from ..scheduler.cluster.messages import (
-    Chunk,
-    Fetch,
-    Message,
-    Ref,
-    Result,
-    Task,
-    Told,
-    Value,
-)
+from ..scheduler.cluster.messages import Chunk, Fetch, Message, Ref, Result, Task, Told, Value
 from .actors import Actors, Living, exit_code_of
 from .calls import (
     ANY_NUMBER,
@@ -46,7 +37,7 @@ from .calls import (
     to_send,
 )
 from .interface import ActorEnded, Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel, Said
-from .packing import HOLD_S, Packing
+from .packing import HOLD_S, SLOW_S, Packing
 from .parcels import (
     CLOSED,
     Done,
@@ -64,6 +55,8 @@ from .parcels import (
     places_of,
 )
 from .values import Fault, Values
+
+MESSAGE_BYTES = 1 << 20  # of values in one message of results, about
 
 
 class EnginePeer:
@@ -103,6 +96,8 @@ class EnginePeer:
         self._numbers: dict[Handle, int] = {}
         self._packs: dict[Handle, Pack] = {}
         self._packing = Packing(clock)
+        self._ends: list[tuple[Call, Result]] = []  # of a parcel, that are told together
+        self._end_bytes = 0
         self._actors = Actors()
         self._in_use = InUse()
 
@@ -306,8 +301,18 @@ class EnginePeer:
         times = (0, 0, 0)
         if done is not None:  # what it waited for the engine no pocket knows
             times = done.pid, max(0, int((self._clock() - call.given_at) * 1e6) - done.ran), done.ran
-        self._send(messages.Results([Result(call.task.number, int(failed), values, constructed, *times)]), None)
-        self._take_out(call)
+        self._ends.append((call, Result(call.task.number, int(failed), values, constructed, *times)))
+        self._end_bytes += sum(len(value.data) for value in values)
+        if call.pack is None or self._end_bytes > MESSAGE_BYTES:
+            self._tell_ends()
+
+    def _tell_ends(self) -> None:
+        """Tell of those that have ended together; only then home may hear what is not needed any more."""
+        ends, self._ends, self._end_bytes = self._ends, [], 0
+        if ends:
+            self._send(messages.Results([result for _, result in ends]), None)
+        for call, _ in ends:
+            self._take_out(call)
 
     def _take_out(self, call: Call) -> None:
         """Nothing more is to be told of it."""
@@ -472,6 +477,7 @@ class EnginePeer:
                 self._ended(self._calls[number], done, blobs)
             else:
                 self._engine.release([blobs[given.blob] for given in (*done.values, *done.made) if given.blob >= 0])
+        self._tell_ends()
         for number in outcomes.back:
             if number in pack.numbers:
                 pack.numbers.discard(number)
@@ -555,7 +561,7 @@ class EnginePeer:
     def _ended(self, call: Call, done: Done, blobs: list[Blob]) -> None:
         if kind_of(call.task) is not None:  # one that makes large values does so for longer
             is_large = any(given.blob >= 0 for given in (*done.values, *done.made))
-            self._packing.note_run(call.needs[0], HOLD_S if is_large else done.ran * 1e-6)
+            self._packing.note_run(call.needs[0], SLOW_S if is_large else done.ran * 1e-6)
         self._tell_news(call, done.run, done.at, done.news, blobs)
         if call.is_cancelled and (done.failed or call.task.stream >= 0):  # by the interrupt, or as it was not read on
             self._engine.release([blobs[given.blob] for given in (*done.values, *done.made) if given.blob >= 0])

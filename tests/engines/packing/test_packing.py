@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cellmesh.scheduler.cluster import messages as m
 from engines.home import Home, Tree
 
@@ -114,8 +116,8 @@ def test_what_is_not_to_begin_any_more_does_not() -> None:
     assert line.take() == [[numbers[0], numbers[2]]]
 
 
-def task(number: int = 0, retries: int = 3, **wants: object) -> m.Task:
-    return m.Task(number, m.Ref(1, 1), {"CPU": 10_000}, b"", [], 0, 1, retries, 0, **wants)  # type: ignore[arg-type]
+def task(number: int = 0, retries: int = 3, **wants: Any) -> m.Task:
+    return m.Task(number, m.Ref(1, 1), {"CPU": 10_000}, b"", [], 0, 1, retries, 0, **wants)
 
 
 def test_what_may_not_be_repeated_and_what_is_no_plain_task_goes_alone() -> None:
