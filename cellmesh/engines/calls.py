@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from ..errors import engine_limits as limits
 from ..exceptions import EngineError, ObjectLostError
 from ..objstore._core import (
-    ACTOR_FLAG_ORDERED,
     FAILURE_CANCELLED,
     FAILURE_NODE_DIED,
     FAILURE_OBJECT_LOST,
@@ -23,6 +22,7 @@ from ..objstore._core import (
 )
 from ..scheduler.cluster import messages
 from ..scheduler.cluster.messages import Ref, Task
+from .actors import limits_of
 from .interface import Blob, Engine, EngineNode, FailureKind, Handle
 from .parcels import Key
 
@@ -129,11 +129,16 @@ def lacking(task: Task, engine: Engine) -> str:
     actor = task.creates.actor if task.creates is not None else None
     wanted = {
         limits.ACTORS: actor is not None,
-        limits.CONCURRENT_ACTORS: actor is not None and (actor.concurrency > 1 or not actor.flags & ACTOR_FLAG_ORDERED),
+        limits.CONCURRENT_ACTORS: bool(limits_for(task)),
         limits.GENERATORS: task.stream >= 0,
         limits.GROUPS: task.bundle is not None,
     }
     return next((what for what in engine.can.lacks if wanted.get(what)), "")
+
+
+def limits_for(task: Task) -> list[int]:
+    """As of `Parcel`."""
+    return limits_of(task.creates.actor) if task.creates is not None and task.creates.actor is not None else []
 
 
 def not_constructed(engine: str, kind: FailureKind, text: str) -> Exception:

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any
 
 from ..exceptions import EngineUnreachableError
+from .actor.lines import Lines
 from .interface import (
     ActorEnded,
     ActorRunner,
@@ -38,6 +39,7 @@ from .interface import (
     Lost,
     NodesChanged,
     Outcome,
+    Over,
     Parcel,
     Said,
     TaskEngine,
@@ -64,14 +66,16 @@ class Faults:
 
 @dataclass
 class _Actor:
-    """`number`: its handle, and that of its constructor. `left`: that wait."""
+    """`number`: its handle, and that of its constructor. `lines`: its calls that wait; `due`: those that begin now."""
 
     number: int
     keeps: Mapping[str, float]
     host: ActorRunner
+    lines: Lines[_Job]
     node: EngineNode | None = None
-    left: deque[_Job] = field(default_factory=deque["_Job"])
     is_constructed: bool = False
+    due: deque[_Job] = field(default_factory=deque["_Job"])
+    hands_over: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass
@@ -106,7 +110,7 @@ class FakeEngine(TaskEngine):
         The virtual clock.
     """
 
-    can: Capabilities = Capabilities(actors=True, output=True, streams=True)
+    can: Capabilities = Capabilities(actors=True, concurrent_actors=True, output=True, streams=True)
 
     def __init__(
         self,
@@ -157,11 +161,12 @@ class FakeEngine(TaskEngine):
     def cancel(self, handle: Handle, force: bool) -> None:
         """End a parcel that has not begun; one that runs goes on."""
         with self._changed:
-            for queue in (self._queue, *(actor.left for actor in self._actors.values())):
-                job = next((job for job in queue if job.handle == handle), None)
-                if job is not None:
-                    queue.remove(job)
-                    self._end_run(job, "cancelled")
+            waiting = [job for job in self._queue if job.handle == handle]
+            self._queue = deque(job for job in self._queue if job.handle != handle)
+            for actor in self._actors.values():
+                waiting += actor.lines.take_out(lambda job: job.handle == handle)
+            for job in waiting:
+                self._end_run(job, "cancelled")
             self._changed.notify_all()
 
     def withdraw(self, handle: Handle) -> None:
@@ -191,7 +196,8 @@ class FakeEngine(TaskEngine):
         """Have an actor constructed."""
         with self._changed:
             number = next(self._numbers)
-            actor = _Actor(number, keeps, self._host(lambda code: self._over(number, "crashed", code)))
+            host = self._host(lambda code: self._over(number, "crashed", code))
+            actor = _Actor(number, keeps, host, Lines(parcel.limits))
             self._actors[number] = actor
             self._enqueue(_Job(parcel, number, actor=actor))
             return number
@@ -204,8 +210,8 @@ class FakeEngine(TaskEngine):
             if found is None:
                 self._later(0.0, lambda: self._tell(Failed(job.handle, "crashed")))
             else:
-                found.left.append(job)
-                self._next_call(found)
+                found.lines.add(job, parcel.group)
+                self._next_calls(found)
             self._changed.notify_all()
             return job.handle
 
@@ -315,12 +321,18 @@ class FakeEngine(TaskEngine):
 
     def _begin(self, job: _Job, node: EngineNode) -> None:
         self._running[job.handle] = job, node
-        self._later(self._run_s, partial(self._execute, job))
+        if job.actor is not None:
+            job.actor.due.append(job)
+        self._later(self._run_s, partial(self._execute, job) if job.actor is None else partial(self._call, job.actor))
 
-    def _next_call(self, actor: _Actor) -> None:
-        runs = any(job.actor is actor for job, _ in self._running.values())
-        if actor.is_constructed and actor.node is not None and actor.left and not runs:
-            self._begin(actor.left.popleft(), actor.node)
+    def _call(self, actor: _Actor) -> None:
+        """Hand over the next of its calls."""
+        with actor.hands_over:
+            self._execute(actor.due.popleft())
+
+    def _next_calls(self, actor: _Actor) -> None:
+        while actor.is_constructed and actor.node is not None and (job := actor.lines.next()) is not None:
+            self._begin(job, actor.node)
 
     def _node_for(self, parcel: Parcel) -> EngineNode | None:
         for node in self._nodes:
@@ -344,15 +356,12 @@ class FakeEngine(TaskEngine):
         if None in blobs:
             self._ended(job, Failed(job.handle, "object_lost", job.n_runs))
             return
-        if job.actor is None:
-            self._go_through(job, None if dies_first else self._run(job.parcel.data, blobs), dies)
+        if dies_first:
+            self._go_through(job, None, dies)
+        elif job.actor is None:
+            self._go_through(job, self._run(job.parcel.data, blobs), dies)
         else:
-            run = job.actor.host.run
-            self._beside(lambda: self._go_through(job, None if dies_first else run(job.parcel.data, blobs), dies))
-
-    def _beside(self, what: Callable[[], None]) -> None:
-        """Do something that may take long, of an actor."""
-        what()
+            job.actor.host.run(job.parcel.data, blobs, lambda outcome: self._go_through(job, outcome, dies))
 
     def _go_through(self, job: _Job, outcome: Outcome | None, dies: bool) -> None:
         """A run has ended; None: before it had begun."""
@@ -383,10 +392,12 @@ class FakeEngine(TaskEngine):
             if actor is not None and not actor.is_constructed and isinstance(event, Failed):
                 self._actors.pop(actor.number).host.end(True)
             elif actor is not None:
-                if not actor.is_constructed:
+                if actor.is_constructed:
+                    actor.lines.ended(job.parcel.group)
+                else:
                     actor.is_constructed = True
                     self._take(node, actor.keeps, 1)
-                self._next_call(actor)
+                self._next_calls(actor)
             if event is None:
                 self._end_run(job, "crashed")
             else:
@@ -400,7 +411,7 @@ class FakeEngine(TaskEngine):
             if actor is None:
                 return
             begun = [job for job, _ in self._running.values() if job.actor is actor]
-            waiting = [job for job in (*self._queue, *actor.left) if job.actor is actor]
+            waiting = [job for job in self._queue if job.actor is actor] + actor.lines.take_out(lambda job: True)
             self._queue = deque(job for job in self._queue if job.actor is not actor)
             for job in begun:
                 del self._running[job.handle]
@@ -433,9 +444,9 @@ class _Borrowed:
     def __init__(self, run: Run, ended: Callable[[int], None]) -> None:
         self._run, self._ended = run, ended
 
-    def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome:
+    def run(self, data: bytes, blobs: Sequence[Any], over: Over) -> None:
         """Run one."""
-        return self._run(data, blobs)
+        over(self._run(data, blobs))
 
     def hear(self, message: bytes) -> None:
         """Nobody is there that hears."""
@@ -455,10 +466,6 @@ class _Served(FakeEngine):
             threading.Thread(target=self.serve, name="fake-engine", daemon=True).start()
         return facts
 
-    def _beside(self, what: Callable[[], None]) -> None:
-        """Do something that may take long, of an actor."""
-        threading.Thread(target=what, name="fake-actor", daemon=True).start()
-
 
 class _Line(Line):
     """To that engine, which is in this process."""
@@ -475,7 +482,7 @@ class _Line(Line):
 def served() -> FakeEngine:
     """The engine of `init(address="fake:")`."""
     from . import pocket
-    from .actor_process import ActorProcess
+    from .actor.process import ActorProcess
 
     engine = _Served(
         lambda data, blobs: pocket.run(data, blobs, _Line(engine)),

@@ -97,7 +97,8 @@ class Parcel:
     """Tasks for one worker, as bytes for its pocket. `blobs`: what `data` refers to by place; the pocket is given their
     bytes. `resources`: what the engine is to set aside. `most_runs`: how often it may be begun, crashes included.
     `n_results`: how many large values its outcome has, most likely, at most. `is_packed`: it is of several tasks, which
-    end one by one; then it may be begun once."""
+    end one by one; then it may be begun once. Of a constructor, `limits`: how many calls of each concurrency group may
+    be under way at a time; none: one call after the other. Of a call, `group`: the place of its group there."""
 
     data: bytes
     blobs: Sequence[Blob] = ()
@@ -107,6 +108,8 @@ class Parcel:
     is_packed: bool = False
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    limits: Sequence[int] = ()
+    group: int = 0
 
 
 @dataclass(frozen=True)
@@ -240,8 +243,8 @@ class Engine(Protocol):
         ...
 
     def call(self, actor: EngineActor, parcel: Parcel) -> Handle:
-        """Have a parcel run in the actor's process, behind those before it. As `submit`; what its end has ended has
-        failed as "crashed", "oom" or "node_died", with `n_runs` 0 if it had not begun for certain."""
+        """Have a parcel run in the actor's process, behind those of its group before it. As `submit`; what its end has
+        ended has failed as "crashed", "oom" or "node_died", with `n_runs` 0 if it had not begun for certain."""
         ...
 
     def kill(self, actor: EngineActor, force: bool) -> None:
@@ -257,7 +260,8 @@ class Engine(Protocol):
         ...
 
     def say(self, handle: Handle, message: bytes) -> None:
-        """Tell the pocket that runs a generator something, see `pocket.hear`. May be lost."""
+        """Tell the pocket that runs a parcel something, see `pocket.hear`: a generator, for which it may be lost, or a
+        call of an actor with `limits`."""
         ...
 
     def close(self) -> None:
@@ -265,19 +269,23 @@ class Engine(Protocol):
         ...
 
 
+Over = Callable[[Outcome | None], None]
+"""Called once, in any thread, when a parcel of an actor has run; None: its process has ended."""
+
+
 class ActorRunner(Protocol):
     """What runs the parcels of one actor."""
 
-    def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome | None:
-        """Run one; None: it has ended."""
+    def run(self, data: bytes, blobs: Sequence[Any], over: Over) -> None:
+        """Have one run, and do not wait for it."""
         ...
 
     def hear(self, message: bytes) -> None:
-        """Tell the pocket there something while it runs one, see `Engine.say`."""
+        """Tell the pocket there something, see `Engine.say`."""
         ...
 
     def end(self, force: bool) -> None:
-        """End; by `force` now."""
+        """End, once all that was to run has; by `force` now."""
         ...
 
 

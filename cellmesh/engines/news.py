@@ -38,9 +38,14 @@ class News:
 
     So a quick task costs nothing here, and what a task prints is always there before its result. Of a parcel of several
     tasks that has run for so long it tells which have ended, and that the rest will not begin here.
+
+    Parameters
+    ----------
+    has_thread : bool
+        Else whoever has it calls `say` now and then, and when something was yielded.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, has_thread: bool = True) -> None:
         self._task = -1  # none runs
         self._run = self._at = 0
         self._taken = -1
@@ -51,7 +56,7 @@ class News:
         self._lock = threading.Lock()
         self._says = threading.Lock()  # held while something is said
         self._busy, self._hurry = threading.Event(), threading.Event()
-        self._has_thread = False
+        self._has_thread = not has_thread  # else it is begun when it is needed
         self._batch: Batch | None = None
         self._batch_since = 0.0
 
@@ -97,8 +102,12 @@ class News:
             self._busy.wait()
             self._hurry.wait(SAY_S)
             self._hurry.clear()
-            with self._says:
-                self._say()
+            self.say()
+
+    def say(self) -> None:
+        """Tell what there is to be told now."""
+        with self._says:
+            self._say()
 
     def _say(self) -> None:
         large: list[bytes] = []

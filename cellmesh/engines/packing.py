@@ -1,5 +1,5 @@
 """Which calls go to the engine together, in one parcel: those of quick functions, since a parcel costs an engine about
-a millisecond, whatever is in it (decision 146). Pure.
+a millisecond, whatever is in it (decision 148). Pure.
 
 A function is quick if the median of its last runs is below `QUICK_S`; then as many of its calls as fill `FILL_S` are
 packed, but fewer if there are others who could run some of them meanwhile. Of a function that is not known yet twice

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct, msgpack
 from msgspec.structs import replace
 
-from ..scheduler.cluster.messages import Begun, Generation, Message, Number, Output, Slot, Taken, Task, Value
+from ..scheduler.cluster.messages import Begun, Cancel, Generation, Message, Number, Output, Slot, Taken, Task, Value
 
 OWN = 1 << 31  # generations of objects that the engine has: a slot at home is not used so often
 CLOSED = 1 << 62  # in the place of how many items were taken: it is not read on
@@ -44,12 +44,13 @@ class Work(Struct, frozen=True, array_like=True):
 
 
 class Yielded(Message, frozen=True, tag="yielded"):
-    """What a generator has yielded, from item `at` on. `made`, `gone`: as of `Done`."""
+    """What a generator has yielded, from item `at` on. `made`, `gone`, `turn`: as of `Done`."""
 
     at: Number
     values: list[Given]
     made: list[Given]
     gone: list[Key]
+    turn: Number = 0
 
 
 Piece = Begun | Output | Yielded
@@ -62,7 +63,8 @@ class Done(Struct, frozen=True, array_like=True):
     it has printed and yielded, as far as no `Progress` has said so; `at`: how many came before, of this `run`.
     `actor`: what the pocket calls the one that it has constructed; `saved`: which of `made` its actor has saved last;
     `kept`: what that was given and refers to beyond this call;
-    `gone`: of what it has made, what it does not refer to any more: all others it may name again."""
+    `gone`: of what it has made, what it does not refer to any more: all others it may name again. `turn`: how often the
+    pocket has told of such things before."""
 
     failed: bool
     values: list[Given]
@@ -76,6 +78,7 @@ class Done(Struct, frozen=True, array_like=True):
     saved: Key | None = None
     kept: list[Key] = []
     gone: list[Key] = []
+    turn: int = 0
 
 
 class Outcomes(Struct, frozen=True, array_like=True):
@@ -126,4 +129,4 @@ decode_work: Callable[[Any], Work] = msgpack.Decoder(Work).decode
 decode_done: Callable[[Any], Done] = msgpack.Decoder(Done).decode
 decode_outcomes: Callable[[Any], Outcomes] = msgpack.Decoder(Outcomes).decode
 decode_progress: Callable[[Any], Progress] = msgpack.Decoder(Progress).decode
-decode_taken: Callable[[Any], Taken] = msgpack.Decoder(Taken).decode
+decode_said: Callable[[Any], Taken | Cancel] = msgpack.Decoder(Taken | Cancel).decode

@@ -5,12 +5,13 @@ as they come; what they refer to, and what they make, is `values`. Pure: `receiv
 what the engine tells; messages go out through `send`, calls through the engine, and neither waits.
 
 A task waits here until all is known that it refers to, and what that refers to, since its pocket can ask nobody. Calls
-of an actor go to the engine in the order in which they came: one that waits holds back those behind it; see `actors`.
-Calls of quick functions go together, by `flush`; see `packing`.
+of an actor go to the engine in the order in which they came: one that waits holds back those behind it, if they are to
+begin in order; see `actors`. Calls of quick functions go together, by `flush`; see `packing`.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
@@ -18,10 +19,10 @@ from msgspec.structs import replace
 
 from ..errors import engine_limits as limits
 from ..exceptions import EngineError, EngineUnsupportedError
-from ..objstore._core import OBJECT_ERROR, OBJECT_FAILED, TASK_FLAG_RETRY_EXCEPTIONS
+from ..objstore._core import ACTOR_FLAG_ORDERED, OBJECT_ERROR, OBJECT_FAILED, TASK_FLAG_RETRY_EXCEPTIONS
 from ..scheduler.cluster import messages
 from ..scheduler.cluster.messages import Chunk, Fetch, Message, Ref, Result, Task, Told, Value
-from .actors import Actors, Living, exit_code_of
+from .actors import Actors, Living, exit_code_of, limits_of
 from .calls import (
     ANY_NUMBER,
     CODES,
@@ -32,6 +33,7 @@ from .calls import (
     in_units,
     kind_of,
     lacking,
+    limits_for,
     n_at_once,
     not_constructed,
     to_send,
@@ -44,7 +46,6 @@ from .parcels import (
     Given,
     Key,
     Outcomes,
-    Piece,
     Progress,
     Work,
     Yielded,
@@ -237,7 +238,17 @@ class EnginePeer:
         by_exceptions = bool(task.flags & TASK_FLAG_RETRY_EXCEPTIONS)  # then the pocket tries again, and counts
         most_runs = 1 if by_exceptions or is_packed else left + 1 if left >= 0 else ANY_NUMBER
         n_results = 0 if is_packed else task.n_returns
-        parcel = Parcel(work, blobs, in_units(task.demand), most_runs, n_results, is_packed)
+        group = 0 if living is None else task.group
+        parcel = Parcel(
+            work,
+            blobs,
+            in_units(task.demand),
+            most_runs,
+            n_results,
+            is_packed,
+            limits=limits_for(task),
+            group=group,
+        )
         if task.creates is not None:
             handle = self._engine.create_actor(parcel, in_units(task.hold))
         elif living is not None:
@@ -270,6 +281,9 @@ class EnginePeer:
             self._engine.kill(call.handle, True)
         elif call.pack is None or all(self._calls[number].is_cancelled for number in call.pack.numbers):
             self._engine.cancel(call.handle, False)
+            living = self._called(call.task)
+            if living is not None and limits_of(living.how):  # one that runs may be a coroutine
+                self._engine.say(call.handle, encode(messages.Cancel([call.task.number])))
         elif not call.pack.is_withdrawn:
             call.pack.is_withdrawn = True
             self._engine.withdraw(call.handle)
@@ -324,7 +338,7 @@ class EnginePeer:
         self._values.drop([*call.needs, *call.names.values()])
         if living is not None:
             living.given.pop(number, None)
-            for _, blobs in living.said.pop(number, []):
+            for _, _, blobs in living.came.pop(number, []):
                 self._engine.release(blobs)
             if number in living.line:
                 living.line.remove(number)
@@ -346,9 +360,13 @@ class EnginePeer:
 
     def _go_on(self, call: Call) -> None:
         """Submit it, if nothing is missing and it is its turn."""
-        if (living := self._called(call.task)) is not None:
+        living = self._called(call.task)
+        if living is not None and living.how.flags & ACTOR_FLAG_ORDERED:
             self._advance(living)
-        elif not call.missing:
+        elif not call.missing and living is not None and living.end is None:
+            living.line.remove(call.task.number)
+            self._submit(call)
+        elif not call.missing and living is None:
             if (kind := kind_of(call.task)) is None:
                 self._submit(call)
             else:
@@ -356,7 +374,8 @@ class EnginePeer:
 
     def _advance(self, living: Living) -> None:
         """Give the engine the calls whose turn it is; or tell of the end, once what becomes of its calls is known."""
-        while living.end is None and living.line and not self._calls[living.line[0]].missing:
+        ordered = living.how.flags & ACTOR_FLAG_ORDERED
+        while ordered and living.end is None and living.line and not self._calls[living.line[0]].missing:
             self._submit(self._calls[living.line.popleft()])
         if living.end is None or living.given or living.is_told:
             return
@@ -382,7 +401,9 @@ class EnginePeer:
         inner = call.needs[1 + len(task.refs) :][: len(task.creates.refs)]
         own = self._values.new(replace(task.creates, refs=[Ref(*key) for key in inner]), None)
         own.n_told = 1
-        living = self._actors.begin(own.key, done.actor, actor)
+        how = task.creates.actor
+        assert how is not None
+        living = self._actors.begin(own.key, done.actor, how, actor, done.turn + 1)
         if living.end is None:
             living.uses = self._in_use.change({}, task.hold)
         return living
@@ -415,6 +436,7 @@ class EnginePeer:
         living = self._actors.ended(event, event.actor in self._numbers)
         if living is not None:
             living.uses = self._in_use.change(living.uses, {})
+            self._take_turns(living)
             self._advance(living)
 
     def _forgotten(self, key: Key) -> list[Key]:
@@ -445,18 +467,13 @@ class EnginePeer:
                 for number in sorted(self._packs.pop(handle).numbers):
                     self._begin_alone(self._calls[number], event.n_runs)
             case Ended(handle, data, blobs):
-                call = self._calls[self._numbers.pop(handle)]
-                if (living := self._called(call.task)) is not None:
-                    living.came[call.task.number] = data, list(blobs)
-                    self._end_in_order(living)
-                else:
-                    self._ended(call, decode_done(data), list(blobs))
+                self._has_ended(self._calls[self._numbers.pop(handle)], decode_done(data), blobs)
             case Failed(handle):
                 call = self._calls[self._numbers.pop(handle)]
                 living = self._called(call.task)
                 self._failed(call, event)
                 if living is not None:
-                    self._end_in_order(living)
+                    self._take_turns(living)
             case Said(message, blobs):
                 self._said(decode_progress(message), blobs)
             case ActorEnded():
@@ -474,7 +491,7 @@ class EnginePeer:
         for number, done in outcomes.ended:
             if number in pack.numbers:
                 pack.numbers.discard(number)
-                self._ended(self._calls[number], done, blobs)
+                self._has_ended(self._calls[number], done, blobs)
             else:
                 self._engine.release([blobs[given.blob] for given in (*done.values, *done.made) if given.blob >= 0])
         self._tell_ends()
@@ -502,49 +519,83 @@ class EnginePeer:
         if pack.numbers == {call.task.number} and call.is_cancelled:
             self._engine.cancel(handle, False)
 
-    def _end_in_order(self, living: Living) -> None:
-        """What a call has told of what its actor has is true once the calls before it have told theirs."""
-        while living.given:
-            number = next(iter(living.given))
-            for progress, blobs in living.said.pop(number, []):
-                self._progressed(self._calls[number], progress, blobs)
-            if number not in living.came:
-                break
-            data, blobs = living.came.pop(number)
-            self._ended(self._calls[number], decode_done(data), blobs)
+    # ---- what pockets tell
+    def _has_ended(self, call: Call, done: Done, blobs: Sequence[Blob]) -> None:
+        """A call has, with what it has not told before."""
+        self._hear(call, Progress(call.task.number, done.run, done.at, done.news), done, blobs)
 
     def _said(self, progress: Progress, blobs: Sequence[Blob]) -> None:
         call = self._calls.get(progress.number)
         if call is None or progress.run in call.past_runs:
             self._engine.release(blobs)
-        elif (living := self._called(call.task)) is not None and next(iter(living.given), None) != progress.number:
-            living.said.setdefault(progress.number, []).append((progress, blobs))
+        else:
+            self._hear(call, progress, None, blobs)
+
+    def _hear(self, call: Call, progress: Progress, done: Done | None, blobs: Sequence[Blob]) -> None:
+        """A pocket tells of a task; `done`: it has ended."""
+        if (living := self._called(call.task)) is not None:
+            living.came.setdefault(call.task.number, deque()).append((progress, done, blobs))
+            self._take_turns(living)
         else:
             if progress.others is not None:
                 self._told_while_it_runs(call, progress.others)
             self._progressed(call, progress, blobs)
+            if done is not None:
+                self._ended(call, done, blobs)
 
-    def _progressed(self, call: Call, progress: Progress, blobs: Sequence[Blob]) -> None:
-        self._tell_news(call, progress.run, progress.at, progress.news, blobs)
+    def _take_turns(self, living: Living) -> None:
+        """Take in what was told of its calls, as far as it is its turn."""
+        while any([self._take_turn(living, number) for number in list(living.came)]):
+            pass
+        if living.end is not None and living.all_came:  # and something before that was lost with it
+            for number in list(living.given):
+                self._ended_with_its_actor(self._calls[number], 1)
+
+    def _take_turn(self, living: Living, number: int) -> bool:
+        """What comes next of a call; whether it was its turn."""
+        call, came = self._calls[number], living.came[number]
+        progress, done, blobs = came.popleft()
+        left = self._progressed(call, progress, blobs)
+        if left.news or (done is not None and done.turn != living.turn):
+            came.appendleft((left, done, blobs))
+            return len(left.news) < len(progress.news)
+        if not came:
+            del living.came[number]
+        if done is not None:
+            living.turn += 1
+            self._ended(call, done, blobs)
+        return True
+
+    def _progressed(self, call: Call, progress: Progress, blobs: Sequence[Blob]) -> Progress:
+        """What is left of it, as it is not its turn."""
+        left = self._tell_news(call, progress, blobs)
         if 0 <= progress.taken < call.taken:  # it was lost, or said to a run before
             self._tell_taken(call)
+        return left
 
-    def _tell_news(self, call: Call, run: int, at: int, news: list[Piece], blobs: Sequence[Blob]) -> None:
-        if run != call.run:
+    def _tell_news(self, call: Call, progress: Progress, blobs: Sequence[Blob]) -> Progress:
+        if progress.run != call.run:
             call.past_runs.add(call.run)
-            call.run, call.n_news = run, 0
+            call.run, call.n_news = progress.run, 0
             self._values.drop(call.names.values())
             call.names.clear()
-        for n, piece in enumerate(news, at):
+        living = self._called(call.task)
+        for n, piece in enumerate(progress.news, progress.at):
             if n < call.n_news:
                 self._engine.release([blobs[place] for place in places_of(piece)])
-            elif isinstance(piece, Yielded):
+                continue
+            if isinstance(piece, Yielded):
+                if living is not None and piece.turn != living.turn:
+                    return replace(progress, at=n, news=progress.news[n - progress.at :], taken=-1)
+                if living is not None:
+                    living.turn += 1
                 self._tell_items(call, piece, blobs)
             else:
                 self._send(piece, None)
                 if isinstance(piece, messages.Begun) and call.handle is not None:
                     call.uses = self._in_use.change(call.uses, call.task.demand)
-        call.n_news = max(call.n_news, at + len(news))
+            call.n_news = n + 1
+        return replace(progress, at=progress.at + len(progress.news), news=[], taken=-1)
 
     def _tell_items(self, call: Call, piece: Yielded, blobs: Sequence[Blob]) -> None:
         known = self._names(call)
@@ -558,18 +609,21 @@ class EnginePeer:
         living = self._called(call.task)
         return call.names.copy() if living is None else {**living.names, living.name: living.key}
 
-    def _ended(self, call: Call, done: Done, blobs: list[Blob]) -> None:
+    def _ended(self, call: Call, done: Done, blobs: Sequence[Blob]) -> None:
         if kind_of(call.task) is not None:  # one that makes large values does so for longer
             is_large = any(given.blob >= 0 for given in (*done.values, *done.made))
             self._packing.note_run(call.needs[0], SLOW_S if is_large else done.ran * 1e-6)
-        self._tell_news(call, done.run, done.at, done.news, blobs)
-        if call.is_cancelled and (done.failed or call.task.stream >= 0):  # by the interrupt, or as it was not read on
-            self._engine.release([blobs[given.blob] for given in (*done.values, *done.made) if given.blob >= 0])
+        # By the interrupt, or as it was not read on.
+        is_cancelled = call.is_cancelled and (done.failed or call.task.stream >= 0)
+        living, new = self._called(call.task), self._names(call)
+        if is_cancelled:
+            lost = done.values if living is not None else [*done.values, *done.made]
+            self._engine.release([blobs[given.blob] for given in lost if given.blob >= 0])
+        if is_cancelled and living is None:
             self._fail(call, "cancelled")
             return
-        living, new = self._called(call.task), self._names(call)
         made = self._values.make_all(done.made, blobs, new)
-        values = [self._values.value_of(given, blobs, new) for given in done.values]
+        values = [] if is_cancelled else [self._values.value_of(given, blobs, new) for given in done.values]
         saved = None
         if done.saved is not None:
             self._values.secure(new[done.saved])
@@ -580,7 +634,10 @@ class EnginePeer:
         if living is not None:
             self._keep(living, done.kept)
             self._note_made(living, made, done.gone)
-        self._end(call, values, done, constructed)
+        if is_cancelled:
+            self._fail(call, "cancelled")
+        else:
+            self._end(call, values, done, constructed)
         if living is not None and saved is not None:
             self._send(messages.Checkpoint(Told(*living.key), saved), None)
         if constructed is not None and living is not None:

@@ -66,7 +66,7 @@ from .batch import Batch
 from .interface import Outcome
 from .kept import KeptValues
 from .news import Line, News
-from .parcels import CLOSED, Done, Given, Key, Work, Yielded, decode_taken, decode_work, encode
+from .parcels import CLOSED, Done, Given, Key, Work, Yielded, decode_said, decode_work, encode
 
 STORE_BYTES, MOST_OBJECTS, MOST_TASKS = 1 << 30, 1 << 20, 1 << 16
 KEEP_SHARE = 4  # the fourth part of that is set aside for values of tasks that have ended
@@ -74,7 +74,7 @@ KEEP_S = 5.0  # and they are kept for so long after the last task that had one
 HOME = 1  # the number here of the one machine there is besides
 
 
-class _Full(Exception):
+class Full(Exception):
     """A task's arguments have no room in the pocket."""
 
 
@@ -100,23 +100,29 @@ class PocketHooks(Hooks):
         super().__init__()
         self._tell_items = tell_items
         self._depth = 0  # of tasks that run while others wait for them
+        self.runner: int | None = None  # the thread that runs those, if one alone does
 
     def run_meanwhile(self) -> bool:
         """A task is about to sleep until others have ended: run one of those. Whether there was one."""
+        if not self._runs_tasks():
+            return False
         self._depth += 1
         try:
-            return self.client.run_one(0.0)
+            return bool(self.client.run_one(0.0))
         finally:
             self._depth -= 1
 
     def has_yielded(self) -> bool:
         """A generator has yielded: what it has begun runs now, as its items may refer to that. Whether it is to wait
         for its reader, which one that is read in this thread cannot."""
-        if self._depth:
+        if self._depth and self._runs_tasks():
             return False
         while self.run_meanwhile():
             pass
         return self._tell_items()
+
+    def _runs_tasks(self) -> bool:
+        return self.runner in (None, threading.get_ident())
 
 
 class Pocket:
@@ -138,7 +144,7 @@ class Pocket:
     """
 
     def __init__(self, session: str, namespace: str, store_bytes: int) -> None:
-        self.session_id = session
+        self.session_id: str = session
         self.kept: KeptValues[int] = KeptValues(store_bytes // KEEP_SHARE)  # by slot
         self.n_copied: int = 0
         self.is_torn: bool = False
@@ -166,18 +172,20 @@ class Pocket:
         self._actor: Key | None = None  # that lives here
         self._saved: Ref | None = None  # by it, in this call
         self._names: Counter[Key] = Counter()  # of what it has made and refers to, and home knows -> how often told of
+        self._turn = 0  # how often it has told of such
+        self._made: worker_actor.Constructed | None = None  # what lives here
         self._origin = 0  # of the task that runs: its cell's number at home
         self._news = News()
         self._lock = threading.Lock()  # of the peer, while a generator runs
         self._generator = -1  # the number of that
         self._items: list[Items] = []  # of it, that are to be told
         link: Any = _Link(self._show)
-        self.output: worker_output.Output = worker_output.Output(self._worker, link, held_text.create())
-        self._streams = self.output.streams()
+        self._output: worker_output.Output = worker_output.Output(self._worker, link, held_text.create())
+        self._streams = self._output.streams()
         own_pickles.in_worker = True
         driver_env.node = os.uname().nodename
         config = Config({}, namespace=namespace, **sizes_of(self._worker))
-        process.session = Session(WorkerNode(self.output, session, ""), self._worker, config, is_worker=True)
+        process.session = Session(WorkerNode(self._output, session, ""), self._worker, config, is_worker=True)
         process.session.has_actors = False
 
     def run(self, work: Work, blobs: Sequence[Any], line: Line | None) -> Outcome:
@@ -198,10 +206,8 @@ class Pocket:
                 self._export_items()
                 large: list[bytes] = []
                 return Outcome(encode(self._done(result, large)), large)
-        except _Full:
-            failed = Given(0, 0, Value(OBJECT_FAILED, code=FAILURE_STORE_FULL))
-            kept = [] if self._actor is None else self._kept()
-            return Outcome(encode(Done(True, [failed] * work.task.n_returns, [], os.getpid(), 0, kept=kept)))
+        except Full:
+            return Outcome(encode(self._refused(work.task)))
         finally:
             self._news.end([])
             if is_generator and line is not None:
@@ -242,7 +248,7 @@ class Pocket:
                     self._take_task(task)
                     batch.end(task, self._done(self._run_to_end(), large), len(large))
                     self._forget_task()
-        except _Full:
+        except Full:
             batch.refuse(task)
         finally:
             self._news.end([])
@@ -292,8 +298,9 @@ class Pocket:
     def _construct(self) -> None:
         task = self._worker.run()  # all that there is to do here now is that constructor
         if (made := worker_actor.construct(self._worker, self._hooks, task)) is not None:
+            self._made = made
             if label := worker_actor.label(made.instance):
-                self.output.name = label
+                self._output.name = label
                 self._hooks.name_actor(label)
             if clean_up := getattr(made.instance, "__ray_shutdown__", None):
                 atexit.register(clean_up)
@@ -325,7 +332,7 @@ class Pocket:
     def _take_task(self, task: Task) -> None:
         self._peer.receive(Tasks([replace(task, demand={}, flags=task.flags & ~TASK_FLAG_ENV)]))
         if self._peer.actors.give_up():  # nobody here makes room while a call waits
-            raise _Full
+            raise Full
 
     def _shape_of(
         self, demand: dict[str, int], hold: dict[str, int] | None, env: int, pool: Pool, priority: int
@@ -347,7 +354,7 @@ class Pocket:
             case Checkpoint(_, state):
                 self._saved = state
             case Returned():
-                raise _Full
+                raise Full
             case _:
                 pass  # what it has released it may be given again, and how far a task is the engine says
 
@@ -357,8 +364,8 @@ class Pocket:
         with self._lock:
             if self._generator < 0:
                 return
-            taken = Taken(self._generator, 0, closed=True) if message is None else decode_taken(message)
-            if taken.number == self._generator:
+            taken = Taken(self._generator, 0, closed=True) if message is None else decode_said(message)
+            if isinstance(taken, Taken) and taken.number == self._generator:
                 self._news.note_taken(CLOSED if taken.closed else taken.n)
                 self._peer.receive(taken)
 
@@ -379,19 +386,26 @@ class Pocket:
         items, self._items = self._items, []
         for message in items:
             large: list[bytes] = []
-            told: Counter[Key] = Counter()
-            made: dict[Key, Given] = {}
             with self._lock:
-                values = [
-                    self._given((0, at), value, large, told, made)
-                    for at, value in enumerate(message.values, message.at)
-                ]
-                self.output.flush()
-                gone = self._let_go(told, made, True)
-            self._news.add(Yielded(message.at, values, list(made.values()), gone), large)
+                yielded = self._yielded(message, large)
+            self._news.add(yielded, large)
 
     # ---- out
+    def _yielded(self, message: Items, large: list[bytes]) -> Yielded:
+        told: Counter[Key] = Counter()
+        made: dict[Key, Given] = {}
+        values = [self._given((0, at), value, large, told, made) for at, value in enumerate(message.values, message.at)]
+        self._output.flush()
+        gone = self._let_go(told, made, True)
+        return Yielded(message.at, values, list(made.values()), gone, self._next_turn())
+
     def _done(self, result: Result, large: list[bytes]) -> Done:
+        done = self._made_of(result, large)
+        run, at, news = self._news.end(large)
+        return replace(done, run=run, at=at, news=news)
+
+    def _made_of(self, result: Result, large: list[bytes]) -> Done:
+        """What has become of a task, without what it has printed and yielded."""
         told: Counter[Key] = Counter()
         made: dict[Key, Given] = {}
         if result.actor is not None:
@@ -400,21 +414,30 @@ class Pocket:
         saved = self._saved
         if saved is not None:
             self._export(saved, large, told, made)
-        self.output.flush()
+        self._output.flush()
         gone = self._let_go(told, made, self._actor is not None)
-        news = self._news.end(large)
         return Done(
             bool(result.status),
             values,
             list(made.values()),
             result.pid,
             result.ran,
-            *news,
             actor=None if result.actor is None else self._actor,
             saved=None if saved is None else (saved.slot, saved.generation),
             kept=[] if self._actor is None else self._kept(),
             gone=gone,
+            turn=self._next_turn(),
         )
+
+    def _refused(self, task: Task) -> Done:
+        """There is no room for what it is given."""
+        failed = Given(0, 0, Value(OBJECT_FAILED, code=FAILURE_STORE_FULL))
+        kept = [] if self._actor is None else self._kept()
+        return Done(True, [failed] * task.n_returns, [], os.getpid(), 0, kept=kept, turn=self._next_turn())
+
+    def _next_turn(self) -> int:
+        turn, self._turn = self._turn, self._turn + 1
+        return turn
 
     def _let_go(self, told: Counter[Key], made: dict[Key, Given], stays_here: bool) -> list[Key]:
         """Release what home was told of in this call, but not what an actor or a generator refers to still, by whose
@@ -426,11 +449,15 @@ class Pocket:
         self._names.update(stays)
         gone: list[Key] = []
         self._worker.flush()
-        while unused := set(self._peer.remote_node.unused([slot for slot, _ in self._names])):
+        while unused := self._unused():
             found = [key for key in self._names if key[0] in unused]
             self._release({key: self._names.pop(key) for key in found})  # and with them what they refer to may go
             gone += found
         return gone
+
+    def _unused(self) -> set[int]:
+        """Of what home may hear of by its name again, the slots of what nothing refers to any more."""
+        return set(self._peer.remote_node.unused([slot for slot, _ in self._names]))
 
     def _release(self, told: Mapping[Key, int]) -> None:
         self._peer.receive(Released([Told(*key, n) for key, n in told.items()]))
@@ -462,11 +489,14 @@ class Pocket:
             return
         value = ref.value or self._peer.objects.value(ref.slot)
         while value.state == OBJECT_PENDING and key not in self._sealed:
-            self._worker.run_one(None)  # a call that the task has made, and not waited for
+            self._run_another()  # that the task has submitted, and not waited for
             self._peer.look()
         if value.state == OBJECT_PENDING:
             value = self._sealed.pop(key)
         made[key] = self._given(key, value, large, told, made)
+
+    def _run_another(self) -> None:
+        self._worker.run_one(None)
 
 
 _lock = threading.Lock()
@@ -477,13 +507,13 @@ _has_sweeper = False
 _batch: Batch | None = None  # that runs, or has run last; of a single task there is none
 
 
-def run(data: bytes | memoryview, blobs: Sequence[Any], line: Line | None = None) -> Outcome:
+def run(data: bytes | memoryview, blobs: Sequence[Any], line: Line | None = None, of: type[Pocket] = Pocket) -> Outcome:
     """Run a parcel in this process's pocket, which the first one makes. This is what engines call in their workers.
-    `line`: tells of tasks that run."""
+    `line`: tells of tasks that run. `of`: what kind of pocket."""
     global _batch
     work = decode_work(data)
     with _lock:
-        pocket = _pocket_for(work)
+        pocket = _pocket_for(work, of)
         _batch = Batch(work.tasks) if len(work.tasks) > 1 else None
         try:
             if _batch is None:
@@ -513,12 +543,17 @@ def hear(message: bytes | None) -> None:
         pocket.hear(message)
 
 
-def _pocket_for(work: Work) -> Pocket:
+def here() -> Pocket | None:
+    """The pocket of this process."""
+    return _pocket
+
+
+def _pocket_for(work: Work, of: type[Pocket]) -> Pocket:
     global _pocket, _is_integrated
     if _pocket is not None and _pocket.session_id != work.session:
         _close()
     if _pocket is None:
-        _pocket = Pocket(work.session, work.namespace, STORE_BYTES)
+        _pocket = of(work.session, work.namespace, STORE_BYTES)
     if not _is_integrated:
         _is_integrated = True
         worker_output.integrate(_tell, _show)
@@ -552,12 +587,12 @@ def _sweep() -> None:
 
 def _tell(*what: Any) -> None:
     if _pocket is not None:
-        _pocket.output.tell(*what)
+        _pocket._output.tell(*what)
 
 
 def _show(*what: Any) -> None:
     if _pocket is not None:
-        _pocket.output.show(*what)
+        _pocket._output.show(*what)
 
 
 def _close() -> None:

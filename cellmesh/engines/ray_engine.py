@@ -4,6 +4,7 @@ A parcel is a Ray task, `run_parcel`, which runs it in the pocket of its worker;
 crash, and keeps what is large: results that are, as returns of that task, which Ray makes again when they are lost.
 What tasks tell that run goes through an actor of the session's, the *office*, which this process asks in a thread of
 its own; a task that is quick has its outcome alone. An actor is a Ray actor, `ActorHost`, which Ray does not restart.
+Where it takes several calls at a time, that hands them over to a process beside it, see `ray_host`.
 Public interfaces of Ray alone.
 
 This module imports Ray late: it is imported in Ray's workers too, and in a process that may have no Ray.
@@ -18,6 +19,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pickle import PickleBuffer
 from typing import Any
@@ -27,10 +29,12 @@ from ..exceptions import EngineError, EngineUnreachableError, EngineVersionError
 from ..scheduler.worker import leaving
 from ..text import first_line
 from . import pocket
+from .actor.process import ActorProcess
 from .calls import ANY_NUMBER
 from .connecting import imported
 from .interface import (
     ActorEnded,
+    ActorRunner,
     Blob,
     Came,
     Capabilities,
@@ -50,13 +54,13 @@ from .interface import (
     TaskEngine,
 )
 from .news import Line
+from .ray_host import AGAIN_S, ConcurrentHost, HostLine, returned
 
 PREFIX = "ray:"
 NODES_S = 2.0  # how often to look which machines there are
 FIRST_WORKER_S = 120.0  # for the first worker to begin
 PROBE_S = 5.0  # for a connection to an address
 AUTO = '"ray:auto" is the cluster of this machine, as `ray start` begins it'
-AGAIN_S = 0.2  # for an office to be there again
 MOST_ASK = 10_000  # of an office at a time, among them each generator that runs
 OFFICE = "cellmesh-office"  # the name of an actor, in the namespace of this process's job
 OURS = ("Python", "cellmesh", "cloudpickle")  # what has to be of one version here and there
@@ -169,20 +173,15 @@ class ActorHost:
 
 
 def run_parcel(number: int, n_results: int, data: bytes, *blobs: Any) -> Any:
-    """A Ray task: runs a parcel, and returns its outcome's data, with refs of what is large beyond `n_results`, and
-    that many that may be."""
+    """A Ray task: runs a parcel; see `returned`."""
     if threading.current_thread() is threading.main_thread():  # what Ray interrupts, and it may be called at any time
         signal.signal(signal.SIGINT, _interrupt)
-    outcome = pocket.run(data, [memoryview(blob).cast("B") for blob in blobs], OfficeLine(number))
-    large = [PickleBuffer(one) for one in outcome.large]
-    first: Any = outcome.data
-    if len(large) > n_results:
-        import ray
+    return returned(pocket.run(data, [memoryview(blob).cast("B") for blob in blobs], OfficeLine(number)), n_results)
 
-        first = outcome.data, [ray.put(one) for one in large[n_results:]]
-    if not n_results:
-        return first
-    return [first, *large[:n_results], *[None] * (n_results - len(large))]
+
+def begin_process(ended: Callable[[int], None]) -> ActorRunner:
+    """Beside the worker, for an actor."""
+    return ActorProcess(HostLine(OfficeLine(0)), ended)
 
 
 def _interrupt(number: int, frame: Any) -> None:
@@ -256,11 +255,28 @@ def _looks_at_versions() -> Callable[[], dict[str, str]]:
 
 
 # ---------------------------------------------------------------- in the engine's process
+@dataclass
+class _Actor:
+    """`limits`: as of `Parcel`; `place`: of its next call; `n_calls`: that are under way."""
+
+    host: Any
+    limits: Sequence[int]
+    place: int = 0
+    n_calls: int = 0
+    is_over: bool = False
+
+
 class RayEngine(TaskEngine):
     """See above; `interface.Engine`."""
 
     can: Capabilities = Capabilities(
-        retries=True, cancels_running=True, actors=True, output=True, nested=True, streams=True
+        retries=True,
+        cancels_running=True,
+        actors=True,
+        concurrent_actors=True,
+        output=True,
+        nested=True,
+        streams=True,
     )
 
     def __init__(self) -> None:
@@ -269,11 +285,12 @@ class RayEngine(TaskEngine):
         self._numbers = itertools.count(1)
         self._runs: dict[Handle, list[Any]] = {}  # refs that Ray gives: of the outcome, and of large values
         self._blobs: dict[Blob, Any] = {}
-        self._actors: dict[EngineActor, Any] = {}  # Ray's handles
-        self._host_of: dict[Handle, Any] = {}  # of calls that are under way
+        self._actors: dict[EngineActor, _Actor] = {}
+        self._calls: dict[Handle, tuple[_Actor, int]] = {}  # that are under way -> actor, place
         self._tasks: dict[tuple[Any, ...], Any] = {}  # by what is asked for
         self._nodes: list[EngineNode] = []
         self._closes = threading.Event()
+        self._lock = threading.Lock()
 
     # ---- connection
     def connect(self, address: str, options: Mapping[str, Any], tell: Callable[[Event], None]) -> Facts:
@@ -288,6 +305,7 @@ class RayEngine(TaskEngine):
             raise EngineVersionError(problem)
         self._run = ray.remote(run_parcel)
         self._host = ray.remote(concurrency_groups={"watch": 1, "cancel": 1})(ActorHost)
+        self._concurrent_host = ray.remote(max_concurrency=MOST_ASK)(ConcurrentHost)
         self._office = (
             ray.remote(Office).options(name=OFFICE, num_cpus=0, max_restarts=-1, max_concurrency=MOST_ASK).remote()
         )
@@ -401,48 +419,83 @@ class RayEngine(TaskEngine):
         """Have an actor constructed."""
         number = next(self._numbers)
         name = f"{os.getpid()}-{number}"
-        host = self._actors[number] = self._host.options(**actor_options(parcel.resources, keeps)).remote(name)
-        watch = host.watch.options(concurrency_group="watch").remote()
+        options = actor_options(parcel.resources, keeps)
+        if parcel.limits:
+            host = self._concurrent_host.options(**options).remote(list(parcel.limits), begin_process)
+            watch = host.watch.remote()
+        else:
+            host = self._host.options(**options).remote(name)
+            watch = host.watch.options(concurrency_group="watch").remote()
+        actor = self._actors[number] = _Actor(host, parcel.limits)
         watch.future().add_done_callback(partial(self._actor_ended, number, name))
-        self._give(number, host, parcel)
+        self._give(number, actor, parcel)
         return number
 
     def call(self, actor: EngineActor, parcel: Parcel) -> Handle:
         """Have a call run."""
         number = next(self._numbers)
-        if (host := self._actors.get(actor)) is not None:
-            self._give(number, host, parcel)
+        if (found := self._actors.get(actor)) is not None:
+            self._give(number, found, parcel)
         else:
             self._tell(Failed(number, "crashed"))
         return number
 
-    def _give(self, number: Handle, host: Any, parcel: Parcel) -> None:
+    def _give(self, number: Handle, actor: _Actor, parcel: Parcel) -> None:
         blobs = [self._blobs[blob] for blob in parcel.blobs]
-        run = host.run.options(num_returns=1 + parcel.n_results)
-        refs = run.remote(number, parcel.n_results, parcel.data, *blobs)
+        run, place = actor.host.run.options(num_returns=1 + parcel.n_results), actor.place
+        actor.place += 1
+        what = (place, parcel.group) if actor.limits else (number,)
+        refs = run.remote(*what, parcel.n_results, parcel.data, *blobs)
         self._runs[number] = refs = refs if isinstance(refs, list) else [refs]
-        self._host_of[number] = host
-        refs[0].future().add_done_callback(partial(self._call_ended, number, host))
+        self._calls[number] = actor, place
+        with self._lock:
+            actor.n_calls += 1
+        refs[0].future().add_done_callback(partial(self._call_ended, number, actor))
 
-    def _call_ended(self, number: Handle, host: Any, future: Any) -> None:
-        if self._host_of.pop(number, None) is None:
+    def _call_ended(self, number: Handle, actor: _Actor, future: Any) -> None:
+        self._tell_call(number, actor, future)
+        with self._lock:
+            actor.n_calls -= 1
+            is_over = actor.is_over and not actor.n_calls
+        if is_over:
+            self._kill(actor.host)
+
+    def _tell_call(self, number: Handle, actor: _Actor, future: Any) -> None:
+        _, place = self._calls.pop(number, (None, -1))
+        if place < 0:
             return  # it was cancelled
         if (error := future.exception()) is None:
-            self._ended(number, 1, future)
-            return
+            outcome = future.result()
+            if not isinstance(outcome, bool):
+                self._ended(number, 1, future)
+                return
+            kind, text, n_runs = "crashed", "", int(outcome)
+        else:
+            kind, text = actor_failure_of(self._ray.exceptions, error)
+            n_runs = 1  # which calls had begun Ray does not tell
+            if isinstance(error, self._ray.exceptions.RayActorError):
+                self._kill(actor.host)  # it may be there still, and not be reached
+            elif actor.limits:
+                actor.host.cancel.remote(place)  # it did not come
         del self._runs[number]
-        if isinstance(error, self._ray.exceptions.RayActorError):
-            self._kill(host)  # it may be there still, and not be reached
-        kind, text = actor_failure_of(self._ray.exceptions, error)
-        self._tell(Failed(number, kind, 1, text))  # which calls had begun Ray does not tell
+        self._tell(Failed(number, kind, n_runs, text))
 
-    def _actor_ended(self, actor: EngineActor, name: str, future: Any) -> None:
-        self._actors.pop(actor, None)
+    def _actor_ended(self, number: EngineActor, name: str, future: Any) -> None:
+        actor = self._actors.pop(number, None)
         if self._closes.is_set():
+            return
+        if actor is not None and actor.limits and future.exception() is None:
+            with self._lock:
+                actor.is_over = True
+                is_over = not actor.n_calls
+            if is_over:  # else once it is known what has become of them
+                self._kill(actor.host)
+            code = future.result()
+            self._tell(ActorEnded(number, "crashed", code, has_left=not code))
             return
         kind, _ = actor_failure_of(self._ray.exceptions, future.exception())
         asked = self._office.has_left.remote(name)
-        asked.future().add_done_callback(partial(self._tell_end, actor, kind))
+        asked.future().add_done_callback(partial(self._tell_end, number, kind))
 
     def _tell_end(self, actor: EngineActor, kind: FailureKind, future: Any) -> None:
         has_left = future.exception() is None and future.result()
@@ -450,13 +503,15 @@ class RayEngine(TaskEngine):
 
     def kill(self, actor: EngineActor, force: bool) -> None:
         """End an actor."""
-        host = self._actors.get(actor)
-        if host is None:
+        found = self._actors.get(actor)
+        if found is None:
             return
         if force:
-            self._kill(host)
+            self._kill(found.host)
         else:
-            host.end.remote().future().add_done_callback(lambda future: self._kill(host))
+            asked = found.host.end.remote()
+            if not found.limits:
+                asked.future().add_done_callback(lambda future: self._kill(found.host))
 
     def _kill(self, host: Any) -> None:
         """In a thread: Ray answers, and in its own threads nobody may wait for that."""
@@ -468,14 +523,21 @@ class RayEngine(TaskEngine):
         threading.Thread(target=kill, name="cellmesh-kill", daemon=True).start()
 
     def say(self, handle: Handle, message: bytes) -> None:
-        """Tell the pocket that runs a generator something."""
-        if handle in self._runs:
+        """Tell the pocket that runs a parcel something."""
+        actor, _ = self._calls.get(handle, (None, 0))
+        if actor is not None and actor.limits:
+            actor.host.hear.remote(message)
+        elif handle in self._runs:
             self._office.tell.remote(handle, message)
 
     def cancel(self, handle: Handle, force: bool) -> None:
         """End a parcel: a task that runs is interrupted, a call is not."""
-        if (host := self._host_of.get(handle)) is not None:
-            asked = host.cancel.options(concurrency_group="cancel").remote(handle)
+        if (found := self._calls.get(handle)) is not None:
+            actor, place = found
+            if actor.limits:
+                asked = actor.host.cancel.remote(place)
+            else:
+                asked = actor.host.cancel.options(concurrency_group="cancel").remote(handle)
             asked.future().add_done_callback(partial(self._call_cancelled, handle))
         elif (refs := self._runs.get(handle)) is not None:
             self._ray.cancel(refs[0], force=force)
@@ -486,7 +548,7 @@ class RayEngine(TaskEngine):
             self._ray.cancel(refs[0], recursive=False)
 
     def _call_cancelled(self, number: Handle, future: Any) -> None:
-        if future.exception() is None and future.result() and self._host_of.pop(number, None) is not None:
+        if future.exception() is None and future.result() and self._calls.pop(number, None) is not None:
             del self._runs[number]
             self._tell(Failed(number, "cancelled"))
 

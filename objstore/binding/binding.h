@@ -160,10 +160,11 @@ PyObject *process_line_buffer_stdout(PyObject *module, PyObject *unused);
 /* The task that the calling thread, or in an async actor the calling coroutine, executes. With the GIL held. */
 extern _Thread_local ClientObject *current_client;
 extern _Thread_local uint32_t current_task_1;
+extern _Thread_local bool runs_borrowed; /* in run_one: this thread runs tasks, whatever runs beside it */
 uint32_t current_call_of(const ClientObject *c);
 static inline uint32_t current_task_of(const ClientObject *c)
 {
-    return c->call_variable ? current_call_of(c) : current_client == c ? current_task_1 : 0;
+    return c->call_variable && !runs_borrowed ? current_call_of(c) : current_client == c ? current_task_1 : 0;
 }
 static inline uint32_t current_origin(const ClientObject *c)
 {

@@ -61,7 +61,7 @@ def main(
     hooks: Any = resolve(config.hooks)() if config.hooks else None
     _wait_for_start(start)
     client = Client(segment_fd, ROLE_WORKER, hooks)
-    signal.signal(signal.SIGINT, _interrupter(client))
+    signal.signal(signal.SIGINT, interrupter(client))
     repeat_interrupts()
     channel = transport.connect(config.address, FromScheduler)
     output = Output(client, channel, held, config.log_dir)
@@ -122,7 +122,7 @@ def _prepare_interpreter(config: SessionConfig) -> None:
         numpy_random.seed()
 
 
-def _interrupter(client: Any) -> Callable[[int, FrameType | None], None]:
+def interrupter(client: Any) -> Callable[[int, FrameType | None], None]:
     """The handler of SIGINT, by which the core interrupts a task that is to be cancelled. Another task may run by
     then."""
 

@@ -100,7 +100,7 @@ class Output:
         os.close(held)
         self._n_posted = 0
         self._pid = os.getpid()
-        self.name = ""  # of the actor that prints, if it has one
+        self.name: str = ""  # of the actor that prints, if it has one
         self._lock = threading.RLock()  # a signal handler or a finalizer may print in the middle of a print
         self._pending: dict[TextStream, Pending] = {}  # by stream: not sent yet
         now = time.monotonic()

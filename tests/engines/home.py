@@ -5,7 +5,7 @@ Objects are trees of bytes here. A task makes of what it is given, by a hash of 
 large one, one that refers to others which it has made, or one that refers to what it was given; so whatever comes home
 shows whether each byte and each reference has gone the right way. Some tasks yield such values as well, and tell of
 them while they run, or with their outcome, or twice. Calls of an actor make the same of what
-they are given, and see to it that they come one after the other.
+they are given, and see to it that none overtakes another, unless the actor takes several at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from cellmesh.engines.batch import Batch
 from cellmesh.engines.fake_engine import FakeEngine, Faults
-from cellmesh.engines.interface import EngineNode, Outcome, Said
+from cellmesh.engines.interface import EngineNode, Outcome, Over, Said
 from cellmesh.engines.parcels import (
     OWN,
     Done,
@@ -48,6 +48,7 @@ QUICK = b"quick"  # a function whose values are small, mostly
 N_ITEMS = 3  # of a generator
 LARGE = 3000  # repetitions of a hash that make a value too large for a message
 ACTOR = m.Actor(ACTOR_FLAG_ORDERED, 1, [])
+CONCURRENT = m.Actor(0, 4, [1, 3])
 IN_POCKET = 7, 1  # what the pocket of an actor calls it
 _encoder, _decoder = msgspec.msgpack.Encoder(), decoder(m.ToPeer)
 
@@ -152,11 +153,13 @@ class Host:
     def __init__(self, runs: Counter[int], ended: Callable[[int], None]) -> None:
         self._runs, self._ended = runs, ended
         self._last = -1  # call that ran; -1: it has not been constructed
+        self._is_ordered = True
         self._is_over = False
         self._kept: list[Key] = []
         self._names: list[Key] = []
+        self._turn = 0
 
-    def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome:
+    def run(self, data: bytes, blobs: Sequence[Any], over: Over) -> None:
         """Its constructor first, then calls, of which none overtakes another."""
         work = decode_work(data)
         task = work.task
@@ -164,9 +167,11 @@ class Host:
         if task.creates is not None:
             assert self._last < 0
             self._last = 0
+            self._is_ordered = task.creates.actor == ACTOR
         else:
             assert task.actor == m.Ref(*IN_POCKET, yours=True)
-            assert 0 <= self._last < task.number
+            assert self._last >= 0
+            assert self._last < task.number or not self._is_ordered
             self._last = task.number
         if task.number % 3:  # else it keeps what it has
             self._kept = [(given.slot, given.generation) for given in work.objects[: task.number % 4]]
@@ -175,7 +180,9 @@ class Host:
         self._names += [(given.slot, given.generation) for given in done.made]
         n_gone = len(self._names) * (task.number % 3) // 2  # none, half of them, all
         gone, self._names = self._names[:n_gone], self._names[n_gone:]
-        return Outcome(encode(replace(done, kept=self._kept, gone=gone)), outcome.large)
+        done = replace(done, kept=self._kept, gone=gone, turn=self._turn)
+        self._turn += 1
+        over(Outcome(encode(done), outcome.large))
 
     def hear(self, message: bytes) -> None:
         """It has no time for that: a parcel takes none."""
@@ -226,8 +233,9 @@ class Home:
         self.items: dict[int, list[Tree]] = {}  # of generators, by number: what they are to yield
         self.n_come: Counter[int] = Counter()  # of them
         self.n_failed = self.n_returned = self.n_ended = self.n_not_begun = self.n_fetched = 0
-        self.constructors: set[int] = set()  # numbers
+        self.constructors: dict[int, m.Actor] = {}  # by number
         self.actors: dict[Key, set[int]] = {}  # that live there -> calls under way
+        self.ordered: set[Key] = set()  # those of them whose calls run one after the other
         self.functions = [self.make(Tree(data)) for data in (b"function 0", b"function 1", QUICK)]
 
     # ---- what a program does
@@ -291,6 +299,7 @@ class Home:
             actor=ref,
             hold=hold,
             stream=stream,
+            group=0 if actor is None or actor in self.ordered else self.random.randint(0, 1),
         )
         self.tasks[self._n] = task
         self._say(m.Tasks([task]))
@@ -305,8 +314,9 @@ class Home:
     def create(self) -> None:
         """An actor."""
         held = self.random.choices(list(self.objects.values()), k=self.random.randint(0, 2))
-        creates = m.Value(OBJECT_READY, 5, b"actor", [self._tell(tree) for tree in held], actor=ACTOR)
-        self.constructors.add(self._n + 1)
+        how = self.random.choice([ACTOR, CONCURRENT])
+        creates = m.Value(OBJECT_READY, 5, b"actor", [self._tell(tree) for tree in held], actor=how)
+        self.constructors[self._n + 1] = how
         self.submit_with([self.functions[0], self.random.choice(list(self.objects.values()))], 0, creates=creates)
 
     def call(self) -> None:
@@ -471,7 +481,7 @@ class Home:
             case m.Returned(numbers):
                 for number in numbers:
                     del self.open[number]
-                    self.constructors.discard(number)
+                    self.constructors.pop(number, None)
                     assert not any(number in calls for calls in self.actors.values())
                     assert not self.runs[number]
                     self.n_returned += 1
@@ -507,15 +517,18 @@ class Home:
         self.waited_s[result.number] = result.waited * 1e-6
         assert self.runs[result.number] <= retries + 1, f"task {result.number} ran {self.runs[result.number]} times"
         (value,) = result.values
-        for calls in self.actors.values():
-            if result.number in calls and value.state != OBJECT_FAILED:
+        for actor, calls in self.actors.items():
+            if result.number in calls and value.state != OBJECT_FAILED and actor in self.ordered:
                 assert result.number == min(calls), "a call before it has not been answered"
             calls.discard(result.number)
         if result.number in self.constructors:
-            self.constructors.discard(result.number)
+            how = self.constructors.pop(result.number)
             assert (result.actor is None) == (value.state != OBJECT_READY)
             if result.actor is not None:
-                self.actors[result.actor.slot, result.actor.generation] = set()
+                actor = result.actor.slot, result.actor.generation
+                self.actors[actor] = set()
+                if how == ACTOR:
+                    self.ordered.add(actor)
             return
         if value.state == OBJECT_FAILED:
             self.n_failed += 1
@@ -607,7 +620,10 @@ def story(seed: int) -> Home:
     if chance.random() < 0.5:
         steps += [home.cancel, home.give_back, home.lose]
     if chance.random() < 0.5:
-        steps += [home.create, *[home.call] * 4, home.let_go, home.kill]
+        for _ in range(3):
+            home.create()
+        home.drain()  # from now on there are some to be called
+        steps += [home.create, *[home.call] * 6, home.let_go, home.kill]
     if chance.random() < 0.5:
         steps += [*[home.generate] * 2, home.take_items]
     if chance.random() < 0.5:

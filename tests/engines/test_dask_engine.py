@@ -22,7 +22,7 @@ from cellmesh.engines.dask.terms import (
     version_problem,
 )
 from cellmesh.engines.dask.worker import CANCELLED, ENDED, LOST, OVER, Kept
-from cellmesh.engines.interface import EngineNode, Outcome
+from cellmesh.engines.interface import EngineNode, Outcome, Over
 from cellmesh.exceptions import EngineError
 
 SMALL, LARGE = Worker("small", 1, {}), Worker("large", 4, {"GPU": 2.0})
@@ -163,24 +163,26 @@ class Process:
     def hear(self, message: bytes) -> None:
         self._heard += message
 
-    def run(self, data: bytes, blobs: Sequence[Any]) -> Outcome | None:
+    def run(self, data: bytes, blobs: Sequence[Any], over: Over) -> None:
         if data == b"die":
             self._ended(3)
-            return None
-        return Outcome(b" ".join([data, *blobs]) + self._heard)
+            over(None)
+        else:
+            over(Outcome(b" ".join([data, *blobs]) + self._heard))
 
     def end(self, force: bool) -> None:
         self._ended(-signal.SIGKILL if force else 0)
 
 
 def told_by_host(*orders: Order, is_wanted: bool = True) -> tuple[list[tuple[str, int, bytes, int]], int]:
-    """What a host tells that hears these orders before it begins, and how often its actor was constructed."""
+    """What a host tells that hears these orders before it begins, and how often its actor was constructed. When all is
+    over: the number of the parcel that its end was about."""
     told: list[tuple[str, int, bytes, int]] = []
     constructed: list[None] = []
     host = Host(
         Process,
         lambda keys: None if "lost" in keys else [key.encode() for key in keys],
-        lambda what, number, outcome, code: told.append((what, number, outcome.data, code)),
+        lambda what, number, outcome, code, begun: told.append((what, sum([number, *begun]), outcome.data, code)),
     )
     host.is_wanted = is_wanted
     for order in orders:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -169,3 +170,31 @@ def test_a_generator_tells_of_each_item_and_does_not_wait_for_a_reader_that_is_b
     assert [client.get(client.next_item(items, 0.0)) for _ in range(5)] == list(range(5))
     assert client.next_item(items, 0.0) is None
     assert borrowed.hooks.n_items == 5
+
+
+def test_beside_an_actor_that_serves_itself_tasks_alone_run_and_know_themselves(borrowed: Borrowed) -> None:
+    client = borrowed.hooks.client = borrowed.client
+    client.set_call_variable(ContextVar[int]("call"))  # by which an async actor's calls are told apart
+    inner = borrowed.remote(lambda: client.current_task)
+
+    def outer() -> tuple[int, int, int]:
+        return client.current_task, client.get(inner()), client.current_task
+
+    borrowed.hooks.functions["Actor"] = object
+    shape = client.resource_class({}).shape
+    actor, _ = client.create_actor(client.put(("class", "Actor", "Actor")), shape, (), {}, meta="Actor")
+    task = client.run()
+    cls, args, kwargs = client.load(task)
+    client.bind_actor(task, cls(*args, **kwargs))
+    submit = client.submitter(client.put(("method", "Actor.__repr__", "__repr__")), shape, actor=actor)
+    call = submit()
+    assert client.run_one(0.0, False) is False
+    ref = borrowed.remote(outer)()
+    assert client.run_one(0.0, False)
+    before, within, after = client.get(ref)
+    assert before == after != within != 0
+    assert not client.ready(call)
+    assert client.run_one(0.0)
+    del actor, call, submit
+    client.flush()
+    assert client.run_one(0.0, False) is None, "there is no actor any more"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,7 +94,9 @@ class DaskActors:
             return
         cpus = [amounts.get("CPU", 0.0) for amounts in (parcel.resources, keeps)]
         key = f"{self._session}-actor", number
-        future = self._client.submit(host_actor, self._session, number, *cpus, key=key, pure=False, **limits)
+        future = self._client.submit(
+            host_actor, self._session, number, *cpus, list(parcel.limits), key=key, pure=False, **limits
+        )
         actor = self._actors[number] = _Actor(number, future)
         self._stand_in_line(actor, _Call(number, parcel, values))
         self._spawn(self._see_it_end(actor))
@@ -173,7 +175,8 @@ class DaskActors:
                 else:
                     assert isinstance(call.number, int)
                     actor.given[call.number] = call
-                    orders.append(list(Order(RUN, call.number, call.parcel.data, [value.key for value in values])))
+                    keys = [value.key for value in values]
+                    orders.append(list(Order(RUN, call.number, call.parcel.data, keys, call.parcel.group)))
             if orders:
                 await actor.orders.put(orders)
         actor.is_giving = False
@@ -200,7 +203,7 @@ class DaskActors:
             actor.orders = self._dask.Queue(orders_of(self._session, actor.number), client=self._client)
             self._go_on(actor)
         elif told.what == OVER:
-            self._end(actor, "crashed", told.code, told.code == 0, told.number)
+            self._end(actor, "crashed", told.code, told.code == 0, told.begun)
         elif told.what == SAID:
             assert isinstance(told.data, bytes)
             self._say(Said(told.data, [self._adopt(value) for value in values]))
@@ -244,13 +247,13 @@ class DaskActors:
         kind: FailureKind,
         code: int = 0,
         has_left: bool = False,
-        begun: int | None = None,
+        begun: Collection[int] | None = None,
         text: str = "",
     ) -> None:
-        """It has ended. `begun`: the call that it was about; None: that is not known."""
+        """It has ended. `begun`: the calls that it was about; None: that is not known."""
         del self._actors[actor.number]
         for call in actor.given.values():
-            self._fail(call, kind, int(begun is None or call.number == begun), text, code)
+            self._fail(call, kind, int(begun is None or call.number in begun), text, code)
         for call in actor.line:
             if call.parcel is not None:
                 self._fail(call, kind, int(call.number == actor.number), text, code)

@@ -89,7 +89,9 @@ class _Kept:
 class DaskEngine(TaskEngine):
     """See above; `interface.Engine`. What begins with `_` runs in the loop's thread."""
 
-    can: Capabilities = Capabilities(retries=True, actors=True, output=True, nested=True, streams=True)
+    can: Capabilities = Capabilities(
+        retries=True, actors=True, concurrent_actors=True, output=True, nested=True, streams=True
+    )
 
     def __init__(self) -> None:
         self._tell: Callable[[Event], None] = lambda event: None

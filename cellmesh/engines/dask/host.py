@@ -1,6 +1,6 @@
 """What the engine "dask" has run in Dask's workers for actors: the *host*, a Dask task for as long as its actor lives.
 
-A host has a process of its own for the actor, see `actor_process`. It hears what to do by a queue of Dask's that is the
+A host has a process of its own for the actor, see `actor.process`. It hears what to do by a queue of Dask's that is the
 actor's, and tells what becomes of it by another one, the session's. It keeps its worker's thread while the actor is to
 keep a CPU; else it secedes. Dask does not tell a task that nobody wants it any more, so a host looks.
 """
@@ -8,32 +8,35 @@ keep a CPU; else it secedes. Dask does not tell a task that nobody wants it any 
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..actor_process import ActorProcess
+from ..actor.lines import Lines
+from ..actor.process import ActorProcess
 from ..interface import ActorRunner, Outcome
 from ..news import Line
 from .worker import AT, CANCELLED, ENDED, LOST, OVER, SAID, Told, begin, is_wanted, library, put
 
 LOOK_S = 0.25  # how often a host looks whether it is wanted
 RUN, SAY, CANCEL, END, KILL = "run", "say", "cancel", "end", "kill"
+CONSTRUCTED = "constructed"  # what a host tells itself
 
 
 class Order(NamedTuple):
     """What a host is to do: run a parcel; tell the pocket that runs one something; pass over one that has not begun;
-    end once what came before has run; end at once. `keys`: Dask's, of the parcel's blobs, whose futures come before."""
+    end once what came before has run; end at once. `keys`: Dask's, of the parcel's blobs, whose futures come before;
+    `group`: as of `Parcel`."""
 
     what: str
     number: int = 0
     data: bytes = b""
     keys: Sequence[Any] = ()
+    group: int = 0
 
 
 class Host:
-    """Runs the parcels of an actor in their order.
+    """Runs the parcels of an actor, those of a concurrency group in their order.
 
     Parameters
     ----------
@@ -41,7 +44,10 @@ class Host:
         Begins its process, which calls that with its exit status or -signal.
     find : callable (futures) -> values or None
         Gets blobs; None: one of them is lost.
-    tell : callable (what, number, outcome, code)
+    tell : callable (what, number, outcome, code, begun)
+        `begun`: when all is over, the parcels in the midst of which the process has ended.
+    limits : sequence of int
+        As of `Parcel`.
 
     Attributes
     ----------
@@ -53,11 +59,15 @@ class Host:
         self,
         make: Callable[[Callable[[int], None]], ActorRunner],
         find: Callable[[Sequence[Any]], Sequence[Any] | None],
-        tell: Callable[[str, int, Outcome, int], None],
+        tell: Callable[[str, int, Outcome, int, Sequence[int]], None],
+        limits: Sequence[int] = (),
     ) -> None:
         self._find, self._tell = find, tell
         self.is_wanted = True
-        self._orders: deque[Order] = deque()
+        self._lines: Lines[Order] = Lines(limits)
+        self._begun: set[int] = set()  # parcels that the process has
+        self._n_ended = 0
+        self._is_to_end = self._ends = False
         self._cancelled: set[int] = set()
         self._latest = 0  # parcel that was heard of
         self._code: int | None = None
@@ -73,45 +83,71 @@ class Host:
                 self._cancelled.add(order.number)
             elif order.what == KILL:
                 self._process.end(True)
-            else:
+            elif order.what == END:
+                self._is_to_end = True
+            elif not self._is_to_end:
                 self._latest = max(self._latest, order.number)
-                self._orders.append(order)
-            passed = [order for order in self._orders if order.number in self._cancelled]
-            self._orders = deque(order for order in self._orders if order not in passed)
+                self._lines.add(order, order.group)
+            passed = self._lines.take_out(lambda order: order.number in self._cancelled) if self._cancelled else []
             self._cancelled = {number for number in self._cancelled if number > self._latest}  # yet to come
             self._changed.notify_all()
         for order in passed:
-            self._tell(CANCELLED, order.number, Outcome(b""), 0)
+            self._tell(CANCELLED, order.number, _NOTHING, 0, ())
 
     def serve(self, constructed: Callable[[], None]) -> None:
         """Returns when the process has ended. `constructed`: called once the first parcel has run."""
-        number, nothing, is_constructed = 0, Outcome(b""), False
-        while (order := self._next()) is not None:
-            if order.what == END:
+        is_constructed = False
+        while (order := self._next(is_constructed)) is not None:
+            if order.what == RUN:
+                self._run(order)
+            elif order.what == END:
                 self._process.end(False)
-                continue
-            if (blobs := self._find(order.keys)) is None:
-                self._tell(LOST, order.number, nothing, 0)
-            elif (outcome := self._process.run(order.data, blobs)) is None:
-                number = order.number
             else:
-                self._tell(ENDED, order.number, outcome, 0)
-                if not is_constructed:
-                    is_constructed = True
-                    constructed()
+                is_constructed = True
+                constructed()
         assert self._code is not None
         if self.is_wanted:
-            self._tell(OVER, number, nothing, self._code)
+            self._tell(OVER, 0, _NOTHING, self._code, sorted(self._begun))
+
+    def _run(self, order: Order) -> None:
+        if (blobs := self._find(order.keys)) is None:
+            with self._changed:
+                self._lines.ended(order.group)
+            self._tell(LOST, order.number, _NOTHING, 0, ())
+            return
+        with self._changed:
+            self._begun.add(order.number)
+        self._process.run(order.data, blobs, partial(self._has_run, order))
+
+    def _has_run(self, order: Order, outcome: Outcome | None) -> None:
+        """In another thread."""
+        if outcome is None:
+            return
+        self._tell(ENDED, order.number, outcome, 0, ())
+        with self._changed:
+            self._begun.discard(order.number)
+            self._lines.ended(order.group)
+            self._n_ended += 1
+            self._changed.notify_all()
 
     def wait(self, timeout: float) -> bool:
         """Wait until the process has ended; whether it has."""
         with self._changed:
             return self._changed.wait_for(lambda: self._code is not None, timeout)
 
-    def _next(self) -> Order | None:
+    def _next(self, is_constructed: bool) -> Order | None:
+        """What is to be done now; None: the process has ended."""
         with self._changed:
-            self._changed.wait_for(lambda: self._orders or self._code is not None)
-            return None if self._code is not None else self._orders.popleft()
+            while self._code is None:
+                if self._n_ended and not is_constructed:
+                    return Order(CONSTRUCTED)
+                if (order := self._lines.next()) is not None:
+                    return order
+                if self._is_to_end and not self._ends and not len(self._lines):
+                    self._ends = True
+                    return Order(END)
+                self._changed.wait()
+            return None
 
     def _ended(self, code: int) -> None:
         with self._changed:
@@ -119,9 +155,13 @@ class Host:
             self._changed.notify_all()
 
 
+_NOTHING = Outcome(b"")
+
+
 # ---------------------------------------------------------------- with Dask
-def host_actor(session: str, number: int, placed_cpus: float, kept_cpus: float) -> None:
-    """A Dask task: the host of an actor. `session`: the name of what is told; `number`: the actor's."""
+def host_actor(session: str, number: int, placed_cpus: float, kept_cpus: float, limits: Sequence[int]) -> None:
+    """A Dask task: the host of an actor. `session`: the name of what is told; `number`: the actor's; `limits`: as of
+    `Parcel`."""
     dask = library()
     client, worker = dask.get_client(), dask.get_worker()
     begin(dask, orders_of(session, number), 1)
@@ -132,9 +172,10 @@ def host_actor(session: str, number: int, placed_cpus: float, kept_cpus: float) 
     host = Host(
         partial(ActorProcess, HostLine(client, told, number)),
         partial(_found, client),
-        lambda what, call, outcome, code: put(
-            client, told, Told(number, what, call, outcome.data, code=code), outcome.large
+        lambda what, call, outcome, code, begun: put(
+            client, told, Told(number, what, call, outcome.data, code=code, begun=begun), outcome.large
         ),
+        limits,
     )
     for work in (partial(_hear, dask, orders, host), partial(_look, worker, key, host)):
         threading.Thread(target=work, name="cellmesh-host", daemon=True).start()

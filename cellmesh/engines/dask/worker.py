@@ -18,7 +18,7 @@ AT, ENDED, LOST, CANCELLED, OVER, SAID = "at", "ended", "lost", "cancelled", "ov
 class Told(NamedTuple):
     """What comes by the session's queue. A host of an actor tells that it is there, in the worker that `data` names;
     that a parcel has ended, lacks a blob, or was passed over; that all is over, `code` being the process's, in the
-    midst of parcel `number`, or of none, 0. Any pocket says something: `actor` 0: that of a parcel which is no actor's,
+    midst of the parcels `begun`. Any pocket says something: `actor` 0: that of a parcel which is no actor's,
     in its `run`. `keys`: Dask's, of what is large in it, whose futures come before."""
 
     actor: int
@@ -28,6 +28,7 @@ class Told(NamedTuple):
     keys: Sequence[str] = ()
     code: int = 0
     run: str = ""
+    begun: Sequence[int] = ()
 
 
 class Claim(NamedTuple):

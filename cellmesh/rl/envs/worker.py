@@ -2,7 +2,7 @@
 
 While episodes run the worker is inside one call, `serve`. A step has two barriers of the worker and its caller: at the
 first the worker waits for the actions, and the caller only arrives; at the second it is the other way round
-(decision 148). What has no fixed shape (infos) goes through a buffer of bytes. Everything else (reset, attributes, the
+(decision 150). What has no fixed shape (infos) goes through a buffer of bytes. Everything else (reset, attributes, the
 end) is a call of the actor, for which it leaves `serve`. An environment that raises ends `serve`, so the error travels
 as any task's error does; a process that dies breaks the barriers, which is the caller's `MemberDiedError` at once.
 """

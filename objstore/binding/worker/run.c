@@ -10,6 +10,7 @@
 
 _Thread_local ClientObject *current_client;
 _Thread_local uint32_t current_task_1;
+_Thread_local bool runs_borrowed;
 
 void set_current(ClientObject *c, uint32_t task_1)
 {
@@ -552,19 +553,29 @@ static PyObject *client_run(ClientObject *c, PyObject *const *args, Py_ssize_t n
 }
 
 /* For a process that belongs to another engine, and executes here what that has given it: also a task that another one
- * of this thread waits for. If it serves an actor, a call of it, one at a time; and beside them what they wait for. */
-static PyObject *client_run_one(ClientObject *c, PyObject *number)
+ * of this thread waits for. If it serves an actor, a call of it, one at a time, unless calls are not asked for; and beside
+ * them what they wait for. */
+static PyObject *client_run_one(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
 {
     double timeout;
     uint32_t outer = current_client == c ? current_task_1 : 0;
-    if (client_readable(c) < 0 || parse_timeout(number, &timeout) < 0)
+    int calls = 1;
+    if (nargs != 1 && nargs != 2)
+        return PyErr_Format(PyExc_TypeError, "run_one(timeout), or run_one(timeout, calls)");
+    if (client_readable(c) < 0 || parse_timeout(args[0], &timeout) < 0 ||
+        (nargs == 2 && (calls = PyObject_IsTrue(args[1])) < 0))
         return NULL;
-    int64_t task = take_task(c, outer ? TASKS_ALONE : CALLS_AND_TASKS, timeout, true);
+    int64_t task = take_task(c, outer || !calls ? TASKS_ALONE : CALLS_AND_TASKS, timeout, true);
     if (task == FAILED)
         return NULL;
+    if (task == LEAVE)
+        Py_RETURN_NONE;
     if (task < 0)
         Py_RETURN_FALSE;
+    bool before = runs_borrowed;
+    runs_borrowed = true;
     end_task(c, (uint32_t)task, execute(c, (uint32_t)task, false));
+    runs_borrowed = before;
     if (outer) {
         set_current(c, outer);
         segment_lock(&c->s);
@@ -575,9 +586,9 @@ static PyObject *client_run_one(ClientObject *c, PyObject *number)
 }
 
 PyMethodDef run_methods[] = {
-    {"run_one", (PyCFunction)client_run_one, METH_O,
-     "run_one(timeout, /)\n--\n\nExecutes a task as run does; False: there was none in time, or "
-     "wake() was called."},
+    {"run_one", FAST(client_run_one), METH_FASTCALL,
+     "run_one(timeout, calls=True, /)\n--\n\nExecutes a task as run does, no call of an actor if none is asked for; "
+     "False: there was none in time, or wake() was called; None: leave."},
     {"run", FAST(client_run), METH_FASTCALL,
      "run(group=None, start=None, /)\n--\n\nExecutes tasks; -1: leave, otherwise an actor's "
      "constructor to run. Of an actor: calls of that concurrency group; `start()` begins "
