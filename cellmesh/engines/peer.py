@@ -461,11 +461,13 @@ class EnginePeer:
         match event:
             case Ended(handle, data, blobs) if handle in self._packs:
                 pack = self._packs.pop(handle)
-                self._take_outcomes(pack, decode_outcomes(data), list(blobs))
+                outcomes = decode_outcomes(data)
+                self._take_outcomes(pack, outcomes, list(blobs), alone=not outcomes.ended)  # it had no room for them
                 assert not pack.numbers
             case Failed(handle) if handle in self._packs:
                 for number in sorted(self._packs.pop(handle).numbers):
-                    self._begin_alone(self._calls[number], event.n_runs)
+                    self._calls[number].n_runs += event.n_runs
+                    self._begin_again(self._calls[number], alone=event.kind != "cancelled" or event.n_runs > 0)
             case Ended(handle, data, blobs):
                 self._has_ended(self._calls[self._numbers.pop(handle)], decode_done(data), blobs)
             case Failed(handle):
@@ -486,8 +488,9 @@ class EnginePeer:
                 pass
 
     # ---- calls that went together
-    def _take_outcomes(self, pack: Pack, outcomes: Outcomes, blobs: list[Blob]) -> None:
-        """What has become of some of them; of the others, and what is said again, this knows already."""
+    def _take_outcomes(self, pack: Pack, outcomes: Outcomes, blobs: list[Blob], alone: bool = False) -> None:
+        """What has become of some of them; of the others, and what is said again, this knows already. `alone`: those
+        that have not begun are to share no parcel again."""
         for number, done in outcomes.ended:
             if number in pack.numbers:
                 pack.numbers.discard(number)
@@ -498,17 +501,18 @@ class EnginePeer:
         for number in outcomes.back:
             if number in pack.numbers:
                 pack.numbers.discard(number)
-                self._begin_alone(self._calls[number], 0)
+                self._begin_again(self._calls[number], alone)
 
-    def _begin_alone(self, call: Call, n_runs: int) -> None:
-        """It has not come to its end with others. Whatever the reason was, it does not share theirs again."""
-        call.n_runs += n_runs
+    def _begin_again(self, call: Call, alone: bool) -> None:
+        """It has not come to its end with others. `alone`: and it is not to share theirs again."""
         call.handle = call.pack = None
         call.uses = self._in_use.change(call.uses, {})
         if call.is_cancelled:
             self._fail(call, "cancelled")
-        else:
+        elif alone:
             self._submit(call)
+        else:
+            self._go_on(call)
 
     def _told_while_it_runs(self, call: Call, outcomes: Outcomes) -> None:
         """Of the parcel of a call that runs."""
