@@ -162,10 +162,6 @@ def test_what_the_engine_cannot_do_is_refused_at_the_call(start: Callable[..., M
     cm = start(num_cpus=1)
 
     @cm.remote
-    class Actor:
-        async def call(self) -> None: ...
-
-    @cm.remote
     def numbers() -> Iterator[int]:
         yield 1
 
@@ -174,10 +170,6 @@ def test_what_the_engine_cannot_do_is_refused_at_the_call(start: Callable[..., M
         return os.getpid()
 
     for call, option in (
-        (
-            lambda: Actor.options(num_cpus=2).remote(),
-            "actors with several calls at a time for cellmesh, which 'Actor' asks for",
-        ),
         (lambda: placement_group([{"CPU": 2}]), "placement groups for cellmesh, which placement_group"),
         (
             lambda: where.options(num_cpus=2, runtime_env={"env_vars": {"A": "1"}}).remote(),
