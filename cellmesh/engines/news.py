@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from _thread import interrupt_main
 from collections.abc import Sequence
 from contextlib import nullcontext
 
@@ -117,7 +118,8 @@ class News:
             return
         with self._lock:
             if batch is not None and progress.others is not None:  # there may be another one by now
-                batch.told(progress.others)
+                if batch.told(progress.others):
+                    interrupt_main()
             if self._run == progress.run and self._task >= 0:
                 self._said_at = time.monotonic()
                 self._at += len(progress.news)

@@ -138,16 +138,24 @@ def test_a_parcel_that_is_broken_up_gives_back_what_has_not_begun() -> None:
     assert first is not None
     batch.end(first, DONE, 0)
     second = batch.next()
-    assert second is not None and not batch.is_alone
+    assert second is not None and not batch.interrupt()
     outcomes = batch.break_up()
     assert outcomes is not None and outcomes.ended == [(0, DONE)] and outcomes.back == [2, 3]
     assert batch.break_up() == outcomes, "as long as nobody says that it has come"
-    batch.told(outcomes)
-    assert batch.is_alone and batch.break_up() is None
+    assert not batch.told(outcomes), "it was interrupted before, for whatever call"
+    assert batch.interrupt() and batch.break_up() is None
     assert batch.next() is None
     batch.end(second, DONE, 0)
-    assert not batch.is_alone
+    assert not batch.interrupt(), "it has ended"
     assert batch.rest().ended == [(1, DONE)] and batch.rest().back == []
+
+
+def test_one_that_is_cancelled_while_the_others_are_told_of_is_interrupted_then() -> None:
+    batch = Batch([task(number) for number in range(3)])
+    assert batch.next() is not None
+    outcomes = batch.break_up()
+    assert outcomes is not None and not batch.interrupt()
+    assert batch.told(outcomes) and batch.interrupt()
 
 
 def test_one_that_is_stopped_begins_no_more() -> None:
