@@ -245,7 +245,7 @@ class RLlib:
     def __init__(self):
         import ray
 
-        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
         self.version = ray.__version__
 
     def _ppo(self, seed):

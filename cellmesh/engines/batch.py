@@ -29,12 +29,14 @@ class Batch:
         self._left = deque(tasks)
         self._ended: list[tuple[int, Done]] = []  # that nobody was told of
         self._back: list[int] = []  # likewise
-        self._is_alone = False
+        self._is_alone = self._is_broken_up = self._is_asked = False
         self._lock = threading.Lock()
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether the one that runs is the last of the parcel's, and all others were told of."""
+    def interrupt(self) -> bool:
+        """The parcel is cancelled. Whether the one that runs is to be interrupted: it is the last, and all others were
+        told of; else none begins any more. Called by a signal handler, too, so there is no lock around it."""
+        self.is_stopped = True
+        self._is_asked = self._is_broken_up
         return self._is_alone
 
     def next(self) -> Task | None:
@@ -62,13 +64,16 @@ class Batch:
         """It takes long: those that have not begun do not begin here. What is to be told."""
         with self._lock:
             self._give_back()
+            self._is_broken_up = True
             return Outcomes([*self._ended], [*self._back]) if self._ended or self._back else None
 
-    def told(self, outcomes: Outcomes) -> None:
-        """That has come where it was told."""
+    def told(self, outcomes: Outcomes) -> bool:
+        """That has come where it was told. Whether the one that runs is to be interrupted now: that was asked for while
+        nobody knew yet that this has come."""
         with self._lock:
             self._ended, self._back = self._ended[len(outcomes.ended) :], self._back[len(outcomes.back) :]
             self._is_alone = not self._ended and not self._back
+            return self._is_alone and self._is_asked
 
     def rest(self) -> Outcomes:
         """At the end: what nobody was told of."""

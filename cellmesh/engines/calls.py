@@ -124,6 +124,8 @@ def n_at_once(task: Task, nodes: Sequence[EngineNode]) -> int:
 
 def lacking(task: Task, engine: Engine) -> str:
     """What a task wants that the engine cannot do; "" if it can."""
+    if task.creates is None and task.stream < 0 and task.bundle is None:
+        return ""
     actor = task.creates.actor if task.creates is not None else None
     wanted = {
         limits.ACTORS: actor is not None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from _thread import interrupt_main
 from collections.abc import Sequence
 from contextlib import nullcontext
 
@@ -112,12 +113,13 @@ class News:
     def _say(self) -> None:
         large: list[bytes] = []
         with self._lock:
-            progress, line = self._progress(large), self._line
+            progress, line, batch = self._progress(large), self._line, self._batch
         if progress is None or line is None or not line.say(encode(progress), large):
             return
         with self._lock:
-            if self._batch is not None and progress.others is not None:
-                self._batch.told(progress.others)
+            if batch is not None and progress.others is not None:  # there may be another one by now
+                if batch.told(progress.others):
+                    interrupt_main()
             if self._run == progress.run and self._task >= 0:
                 self._said_at = time.monotonic()
                 self._at += len(progress.news)

@@ -2,8 +2,9 @@
 a millisecond, whatever is in it (decision 148). Pure.
 
 A function is quick if the median of its last runs is below `QUICK_S`; then as many of its calls as fill `FILL_S` are
-packed, but fewer if there are others who could run some of them meanwhile. Of a function that is not known yet some
-calls are sent alone, and the others wait until these have told how long it runs, `HOLD_S` at most.
+packed, but fewer if there are others who could run some of them meanwhile. Of a function that is not known yet twice
+as many calls as the engine can run at a time are sent alone. The others wait until these have told how long it runs,
+`HOLD_S` at most, as an engine may grow.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ SPREAD_S = 0.002  # a parcel of less is not divided for the sake of those who ha
 EACH_S = 0.0001  # what a call takes in its pocket beside its run, about
 N_RUNS, N_KNOWN = 15, 3  # that count, and that are needed
 N_TRIED = 16  # of a function that is not known, at least
-HOLD_S = 0.5
+HOLD_S = 5.0
+SLOW_S = 1.0  # of a function of which nothing better is known
 MOST_FUNCTIONS = 1000
 
 Kind = Hashable
@@ -101,7 +103,7 @@ class Packing:
             return True
         if now - function.since < HOLD_S:
             return False
-        function.runs.extend([HOLD_S] * N_KNOWN)  # it is not quick, as far as anybody knows
+        function.runs.extend([SLOW_S] * N_KNOWN)
         return True
 
     def _known(self, key: Key) -> Function:

@@ -21,16 +21,7 @@ from ..errors import engine_limits as limits
 from ..exceptions import EngineError, EngineUnsupportedError
 from ..objstore._core import ACTOR_FLAG_ORDERED, OBJECT_ERROR, OBJECT_FAILED, TASK_FLAG_RETRY_EXCEPTIONS
 from ..scheduler.cluster import messages
-from ..scheduler.cluster.messages import (
-    Chunk,
-    Fetch,
-    Message,
-    Ref,
-    Result,
-    Task,
-    Told,
-    Value,
-)
+from ..scheduler.cluster.messages import Chunk, Fetch, Message, Ref, Result, Task, Told, Value
 from .actors import Actors, Living, exit_code_of, limits_of
 from .calls import (
     ANY_NUMBER,
@@ -48,7 +39,7 @@ from .calls import (
     to_send,
 )
 from .interface import ActorEnded, Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel, Said
-from .packing import HOLD_S, Packing
+from .packing import HOLD_S, SLOW_S, Packing
 from .parcels import (
     CLOSED,
     Done,
@@ -65,6 +56,8 @@ from .parcels import (
     places_of,
 )
 from .values import Fault, Values
+
+MESSAGE_BYTES = 1 << 20  # of values in one message of results, about
 
 
 class EnginePeer:
@@ -104,6 +97,8 @@ class EnginePeer:
         self._numbers: dict[Handle, int] = {}
         self._packs: dict[Handle, Pack] = {}
         self._packing = Packing(clock)
+        self._ends: list[tuple[Call, Result]] = []  # of a parcel, that are told together
+        self._end_bytes = 0
         self._actors = Actors()
         self._in_use = InUse()
 
@@ -320,8 +315,18 @@ class EnginePeer:
         times = (0, 0, 0)
         if done is not None:  # what it waited for the engine no pocket knows
             times = done.pid, max(0, int((self._clock() - call.given_at) * 1e6) - done.ran), done.ran
-        self._send(messages.Results([Result(call.task.number, int(failed), values, constructed, *times)]), None)
-        self._take_out(call)
+        self._ends.append((call, Result(call.task.number, int(failed), values, constructed, *times)))
+        self._end_bytes += sum(len(value.data) for value in values)
+        if call.pack is None or self._end_bytes > MESSAGE_BYTES:
+            self._tell_ends()
+
+    def _tell_ends(self) -> None:
+        """Tell of those that have ended together; only then home may hear what is not needed any more."""
+        ends, self._ends, self._end_bytes = self._ends, [], 0
+        if ends:
+            self._send(messages.Results([result for _, result in ends]), None)
+        for call, _ in ends:
+            self._take_out(call)
 
     def _take_out(self, call: Call) -> None:
         """Nothing more is to be told of it."""
@@ -456,11 +461,13 @@ class EnginePeer:
         match event:
             case Ended(handle, data, blobs) if handle in self._packs:
                 pack = self._packs.pop(handle)
-                self._take_outcomes(pack, decode_outcomes(data), list(blobs))
+                outcomes = decode_outcomes(data)
+                self._take_outcomes(pack, outcomes, list(blobs), alone=not outcomes.ended)  # it had no room for them
                 assert not pack.numbers
             case Failed(handle) if handle in self._packs:
                 for number in sorted(self._packs.pop(handle).numbers):
-                    self._begin_alone(self._calls[number], event.n_runs)
+                    self._calls[number].n_runs += event.n_runs
+                    self._begin_again(self._calls[number], alone=event.kind != "cancelled" or event.n_runs > 0)
             case Ended(handle, data, blobs):
                 self._has_ended(self._calls[self._numbers.pop(handle)], decode_done(data), blobs)
             case Failed(handle):
@@ -481,28 +488,31 @@ class EnginePeer:
                 pass
 
     # ---- calls that went together
-    def _take_outcomes(self, pack: Pack, outcomes: Outcomes, blobs: list[Blob]) -> None:
-        """What has become of some of them; of the others, and what is said again, this knows already."""
+    def _take_outcomes(self, pack: Pack, outcomes: Outcomes, blobs: list[Blob], alone: bool = False) -> None:
+        """What has become of some of them; of the others, and what is said again, this knows already. `alone`: those
+        that have not begun are to share no parcel again."""
         for number, done in outcomes.ended:
             if number in pack.numbers:
                 pack.numbers.discard(number)
                 self._has_ended(self._calls[number], done, blobs)
             else:
                 self._engine.release([blobs[given.blob] for given in (*done.values, *done.made) if given.blob >= 0])
+        self._tell_ends()
         for number in outcomes.back:
             if number in pack.numbers:
                 pack.numbers.discard(number)
-                self._begin_alone(self._calls[number], 0)
+                self._begin_again(self._calls[number], alone)
 
-    def _begin_alone(self, call: Call, n_runs: int) -> None:
-        """It has not come to its end with others. Whatever the reason was, it does not share theirs again."""
-        call.n_runs += n_runs
+    def _begin_again(self, call: Call, alone: bool) -> None:
+        """It has not come to its end with others. `alone`: and it is not to share theirs again."""
         call.handle = call.pack = None
         call.uses = self._in_use.change(call.uses, {})
         if call.is_cancelled:
             self._fail(call, "cancelled")
-        else:
+        elif alone:
             self._submit(call)
+        else:
+            self._go_on(call)
 
     def _told_while_it_runs(self, call: Call, outcomes: Outcomes) -> None:
         """Of the parcel of a call that runs."""
@@ -606,7 +616,7 @@ class EnginePeer:
     def _ended(self, call: Call, done: Done, blobs: Sequence[Blob]) -> None:
         if kind_of(call.task) is not None:  # one that makes large values does so for longer
             is_large = any(given.blob >= 0 for given in (*done.values, *done.made))
-            self._packing.note_run(call.needs[0], HOLD_S if is_large else done.ran * 1e-6)
+            self._packing.note_run(call.needs[0], SLOW_S if is_large else done.ran * 1e-6)
         # By the interrupt, or as it was not read on.
         is_cancelled = call.is_cancelled and (done.failed or call.task.stream >= 0)
         living, new = self._called(call.task), self._names(call)

@@ -532,9 +532,8 @@ def interrupt() -> None:
     """What an engine's interrupt does in the thread that runs a parcel. It raises KeyboardInterrupt, but a parcel of
     several tasks only begins none any more: the one that runs need not be the one that is cancelled.
     """
-    if _batch is None or _batch.is_alone:
+    if _batch is None or _batch.interrupt():
         raise KeyboardInterrupt
-    _batch.is_stopped = True
 
 
 def hear(message: bytes | None) -> None:

@@ -60,10 +60,11 @@ class Algorithm(Trainable):
 
     Parameters
     ----------
-    env : str or callable or EnvSpec
-        The environment: an id of gymnasium, or what makes one. A dict is all arguments at once, as Tune gives them.
+    env : str or callable or EnvSpec, or a list of callable
+        The environment: an id of gymnasium, or what makes one; several that make one each stand for `num_envs`, and
+        the first is played and evaluated in. A dict is all arguments at once, as Tune gives them.
     num_envs : int, >= 1
-        How many environments are stepped together.
+        How many environments are stepped together; 8 if nothing is said.
     num_workers : int, 0 to num_envs
         How many processes step them; 0: this one. What is learnt does not depend on it.
     seed : int, optional

@@ -206,7 +206,8 @@ class Home:
         self.random = random.Random(seed)
         self.is_lazy = False  # what can go together waits until nothing else happens
         self.tasks: dict[int, m.Task] = {}
-        self.n_packed = self.n_back = 0
+        self.packed: Counter[int] = Counter()  # by number: how often it has begun to run with others
+        self.n_back = 0
         self.runs: Counter[int] = Counter()
         self.engine = FakeEngine(
             self._run,
@@ -414,7 +415,7 @@ class Home:
 
     def _run_batch(self, work: Work, blobs: Sequence[Any]) -> Outcome:
         """By chance one of the tasks takes long, and what is said of the others then may be said again at the end."""
-        self.n_packed += len(work.tasks)
+        self.packed.update(task.number for task in work.tasks)
         batch, known, large = Batch(work.tasks), _known(work, blobs), list[bytes]()
         while (task := batch.next()) is not None:
             assert self.tasks[task.number].max_retries, "it may not be repeated, and is packed"

@@ -37,7 +37,7 @@ def test_the_faults_happen() -> None:
     assert any(n > 1 for home in homes for n in home.runs.values())
     assert any(home.n_ended for home in homes)
     assert any(home.n_come[number] and home.runs[number] > 1 for home in homes for number in home.items)
-    assert any(home.n_packed for home in homes)
+    assert any(home.packed for home in homes)
     assert any(home.n_back for home in homes)
     assert any(story(seed).n_not_begun for seed in range(1000)), "rare, and looked for until there is one"
 

@@ -119,9 +119,18 @@ MUTANTS = [
     # ---- evolution strategies
     mutant("there and there", "es", "es.py", "for sign in (1, -1)", "for sign in (1, 1)"),
     mutant("the sum of both", "es", "es.py", "(there - back)", "(there + back)"),
+    mutant("NaN is an action", "es", "es.py", "and np.isnan(rows).any()", "and False"),
+    mutant("NaN is a return", "es", "es.py", "if total != total:", "if False:"),
     mutant("equal values differ", "es", "es.py", "(counts - 1) / 2", "0"),
     # ---- environments
     mutant("NaN passes", "vector", "envs/block.py", "if np.count_nonzero(values != values):", "if False:"),
+    mutant(
+        "who dies in a reset is not replaced",
+        "vector",
+        "envs/vector.py",
+        "anew if mask is None else None",
+        "None",
+    ),
     mutant(
         "what is truncated is not reset",
         "vector",

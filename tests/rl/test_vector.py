@@ -381,7 +381,7 @@ class Dies(Placed):
 
 
 def test_a_worker_that_dies_while_it_makes_environments_is_told(envs: Envs, tmp_path: Path) -> None:
-    with pytest.raises(rl.EnvWorkerDiedError, match="worker 1 of environments 1 to 1 has died"):
+    with pytest.raises(rl.EnvWorkerDiedError, match=r"worker 1 of environments 1 to 1 has died: [^.]*$"):
         envs([Script, lambda: Dies("make", tmp_path / "once")], num_workers=2)
 
 

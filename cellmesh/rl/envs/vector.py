@@ -342,9 +342,8 @@ class SharedVectorEnv(gym.vector.VectorEnv[Any, Any, NDArray[Any]]):
                 if instead is not None:
                     found.append(instead(worker))
                     continue
-                failed = failed or EnvWorkerDiedError(
-                    f"{worker} has died: {WHY_IT_DIED}. The next step, or reset() of all, replaces it"
-                )
+                remedy = "" if self.closed else ". The next step, or reset() of all, replaces it"
+                failed = failed or EnvWorkerDiedError(f"{worker} has died: {WHY_IT_DIED}{remedy}")
             except CellmeshError as error:
                 failed = failed or error
         if failed is not None:

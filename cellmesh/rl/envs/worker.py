@@ -1,10 +1,10 @@
 """A process that steps some environments of a vector environment, and the caller's end of it.
 
 While episodes run the worker is inside one call, `serve`. A step has two barriers of the worker and its caller: at the
-first the worker waits for the actions, and the caller only arrives; at the second it is the other way round (decision
-150). What has no fixed shape (infos) goes through a buffer of bytes. Everything else (reset, attributes, the end) is a
-call of the actor, for which it leaves `serve`. An environment that raises ends `serve`, so the error travels as any
-task's error does; a process that dies breaks the barriers, which is the caller's `MemberDiedError` at once.
+first the worker waits for the actions, and the caller only arrives; at the second it is the other way round
+(decision 150). What has no fixed shape (infos) goes through a buffer of bytes. Everything else (reset, attributes, the
+end) is a call of the actor, for which it leaves `serve`. An environment that raises ends `serve`, so the error travels
+as any task's error does; a process that dies breaks the barriers, which is the caller's `MemberDiedError` at once.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from typing import Any
 AUTOMATIC = frozenset(
     ("training_iteration", "time_this_iter_s", "time_total_s", "timestamp", "trial_id", "done", "checkpoint")
 )  # what every result has by itself
+VALUE_CHARS = 60
 RESULTS_WITHOUT = 20  # of a trial, after which a metric that is missing is told of
 
 
@@ -18,7 +19,10 @@ def has_metric(result: Mapping[str, Any], metric: str | None) -> bool:
 
 
 def never_reported(trial: int, metric: str, last: Mapping[str, Any]) -> str:
-    """What is said of a trial that has reported something else."""
+    """What is said of a trial that has reported something else, or what is no number."""
+    if metric in last:
+        value = repr(last[metric])[:VALUE_CHARS]
+        return f"trial {trial} has reported {metric!r}, the metric, and it is no number: {value}"
     return f"trial {trial} has never reported {metric!r}, the metric; {_what_it_reported(last, metric)}"
 
 

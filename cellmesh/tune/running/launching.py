@@ -60,6 +60,11 @@ def launch(opening: Opening, detached: bool | None) -> Experiment:
         except ActorAlreadyExistsError:
             have_leave(folder)
             host = make(opening)
+        except TypeError:
+            for part in ("space", "scheduler", "search", "stopper", "resources", "callbacks"):
+                if not (found := inspect_serializability(getattr(opening, part), part)):
+                    raise TypeError(f"the experiment cannot be sent to its controller: {found}") from None
+            raise
         try:
             get(host.begin.remote())
         except BaseException as error:

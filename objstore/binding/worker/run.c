@@ -553,8 +553,8 @@ static PyObject *client_run(ClientObject *c, PyObject *const *args, Py_ssize_t n
 }
 
 /* For a process that belongs to another engine, and executes here what that has given it: also a task that another one
- * of this thread waits for. If it serves an actor, a call of it, one at a time, unless calls are not asked for; and beside
- * them what they wait for. */
+ * of this thread waits for. If it serves an actor, a call of it, one at a time, unless calls are not asked for; and
+ * beside them what they wait for. */
 static PyObject *client_run_one(ClientObject *c, PyObject *const *args, Py_ssize_t nargs)
 {
     double timeout;

@@ -104,9 +104,10 @@ def on_dask(address: str) -> None:
 
 if __name__ == "__main__":
     name, where = sys.argv[1:]
+    three: Any = 3
     cm.init(address=where, object_store_memory=256 << 20)
-    wrong(lambda: engines.from_native(3), TypeError, "not int")
-    wrong(lambda: engines.to_native(3), TypeError, "not int")  # type: ignore[arg-type]
+    wrong(lambda: engines.from_native(three), TypeError, "not int")
+    wrong(lambda: engines.to_native(three), TypeError, "not int")
     if name == "ray":
         on_ray(where.removeprefix("ray:"))
     else:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from cellmesh.scheduler.cluster import messages as m
 from engines.home import Home, Tree
 
+from cellmesh.engines import news
 from cellmesh.engines.batch import Batch
 from cellmesh.engines.calls import kind_of
 from cellmesh.engines.fake_engine import Faults
 from cellmesh.engines.packing import EACH_S, FILL_S, HOLD_S, N_KNOWN, N_TRIED, QUICK_S, SPREAD_S, Packing, packed
-from cellmesh.engines.parcels import Done
+from cellmesh.engines.parcels import Done, Progress, decode_progress
 
 F, G = (1, 1), (2, 1)
 CPU = (("CPU", 10_000),)
@@ -114,8 +118,8 @@ def test_what_is_not_to_begin_any_more_does_not() -> None:
     assert line.take() == [[numbers[0], numbers[2]]]
 
 
-def task(number: int = 0, retries: int = 3, **wants: object) -> m.Task:
-    return m.Task(number, m.Ref(1, 1), {"CPU": 10_000}, b"", [], 0, 1, retries, 0, **wants)  # type: ignore[arg-type]
+def task(number: int = 0, retries: int = 3, **wants: Any) -> m.Task:
+    return m.Task(number, m.Ref(1, 1), {"CPU": 10_000}, b"", [], 0, 1, retries, 0, **wants)
 
 
 def test_what_may_not_be_repeated_and_what_is_no_plain_task_goes_alone() -> None:
@@ -134,16 +138,24 @@ def test_a_parcel_that_is_broken_up_gives_back_what_has_not_begun() -> None:
     assert first is not None
     batch.end(first, DONE, 0)
     second = batch.next()
-    assert second is not None and not batch.is_alone
+    assert second is not None and not batch.interrupt()
     outcomes = batch.break_up()
     assert outcomes is not None and outcomes.ended == [(0, DONE)] and outcomes.back == [2, 3]
     assert batch.break_up() == outcomes, "as long as nobody says that it has come"
-    batch.told(outcomes)
-    assert batch.is_alone and batch.break_up() is None
+    assert not batch.told(outcomes), "it was interrupted before, for whatever call"
+    assert batch.interrupt() and batch.break_up() is None
     assert batch.next() is None
     batch.end(second, DONE, 0)
-    assert not batch.is_alone
+    assert not batch.interrupt(), "it has ended"
     assert batch.rest().ended == [(1, DONE)] and batch.rest().back == []
+
+
+def test_one_that_is_cancelled_while_the_others_are_told_of_is_interrupted_then() -> None:
+    batch = Batch([task(number) for number in range(3)])
+    assert batch.next() is not None
+    outcomes = batch.break_up()
+    assert outcomes is not None and not batch.interrupt()
+    assert batch.told(outcomes) and batch.interrupt()
 
 
 def test_one_that_is_stopped_begins_no_more() -> None:
@@ -187,7 +199,7 @@ def test_calls_that_come_together_go_together_and_each_is_answered() -> None:
     home = Home(0, Faults())
     flood(home, 50)
     home.drain()
-    assert home.n_packed >= 50
+    assert len(home.packed) == 50
     assert set(home.runs.values()) == {1}
     home.end()
 
@@ -199,7 +211,7 @@ def test_after_a_crash_each_is_begun_alone_as_often_as_it_may() -> None:
     home.engine.work()  # what there is begins, a third of it on the second machine
     home.engine.lose_node("one")
     home.drain()
-    assert home.n_packed == 7, "those that were in a parcel are in none again"
+    assert sum(home.packed[number] > 0 for number in numbers) == 7, "those that were in a parcel are in none again"
     assert all(home.runs[number] == 1 for number in numbers)
     home.end()
 
@@ -223,3 +235,38 @@ def test_all_of_a_parcel_are_cancelled() -> None:
     home.drain()
     assert home.n_failed == 10 and not any(home.runs[number] for number in numbers)
     home.end()
+
+
+# ---------------------------------------------------------------- what is told meanwhile
+class SlowLine(news.Line):
+    """A line by which a message has come once something else has happened."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self.said: list[Progress] = []
+        self._meanwhile = meanwhile
+
+    def say(self, message: bytes, large: Sequence[bytes]) -> bool:
+        self.said.append(decode_progress(message))
+        self._meanwhile()
+        return True
+
+
+def test_what_comes_late_of_one_parcel_is_not_taken_for_another_ones() -> None:
+    tells, first, second = news.News(), Batch([task(1), task(2)]), Batch([task(3), task(4)])
+    tells._has_thread = True  # this one
+
+    def another_begins() -> None:
+        tells.end([])
+        tells.begin_batch(second)
+        while (begins := second.next()) is not None:
+            second.end(begins, DONE, 0)
+
+    line = SlowLine(another_begins)
+    tells.begin_batch(first)
+    tells._batch_since -= news.SAY_S
+    assert first.next() is not None
+    tells.begin(1, line, False)
+    tells._say()
+    assert line.said[0].others is not None and line.said[0].others.back == [2]
+    assert first.rest().back == []
+    assert [number for number, _ in second.rest().ended] == [3, 4]

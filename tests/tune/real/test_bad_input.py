@@ -175,6 +175,18 @@ def test_a_metric_that_is_never_reported() -> None:
         tune.Tuner(three, metric="scor", scheduler="asha", num_samples=20).fit()
 
 
+def test_a_metric_that_is_no_number() -> None:
+    (told,) = tune.Tuner(lambda config: tune.report(score="good"), metric="score").fit().refresh().told
+    assert told == "trial 0 has reported 'score', the metric, and it is no number: 'good'"
+
+
+def test_a_space_that_cannot_be_sent_names_the_way_to_it() -> None:
+    with pytest.raises(
+        TypeError, match=r"sent to its controller: space cannot be pickled.*\n.*space\['deep'\]\['x'\] is a"
+    ):
+        tune.Tuner(three, {"deep": {"x": threading.Lock()}}).fit()
+
+
 def test_a_trial_that_reports_nothing() -> None:
     found = tune.Tuner(lambda config: None, metric="score", num_samples=3).fit()
     assert found.num_terminated == 3
