@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import psutil
 import pytest
@@ -14,6 +16,7 @@ from engines.clusters import cluster_of
 from support.flags import Flag
 from support.waiting import wait_until
 
+import cellmesh
 from cellmesh.engines import pocket
 from cellmesh.exceptions import TaskCancelledError, WorkerCrashedError
 
@@ -108,23 +111,35 @@ def test_a_machine_of_ray_is_lost(on_engine: ModuleType, tmp_path: Path, monkeyp
         on_engine.shutdown()
 
 
+def until_packed(call: Callable[[], Any]) -> None:
+    """Until calls of a function go together, as it is known to be quick. `call`: a call, that returns, last, whether it
+    has come with others."""
+
+    def some_do() -> bool:
+        return any(is_packed for _, is_packed in cellmesh.get([call() for _ in range(40)], timeout=PATIENCE_S))
+
+    wait_until(some_do, PATIENCE_S)
+
+
 def test_after_the_death_of_a_worker_quick_calls_run_alone_and_none_too_often(
     on_engine: ModuleType, tmp_path: Path
 ) -> None:
     @on_engine.remote
-    def quick(folder: Path, n: int) -> int:
+    def quick(folder: Path, n: int) -> tuple[int, bool]:
+        is_packed = pocket._batch is not None
         if n >= 0:
             with (folder / str(n)).open("a") as runs:
-                runs.write(f"{pocket._batch is not None}\n")
+                runs.write(f"{is_packed}\n")
         if n == 7:
             os.kill(os.getpid(), signal.SIGKILL)
-        return n
+        return n, is_packed
 
-    on_engine.get([quick.remote(tmp_path, -1) for _ in range(40)], timeout=PATIENCE_S)
+    until_packed(lambda: quick.remote(tmp_path, -1))
     refs = [quick.remote(tmp_path, n) for n in range(100)]
     with pytest.raises(WorkerCrashedError):
         on_engine.get(refs[7], timeout=PATIENCE_S)
-    assert on_engine.get(refs[:7] + refs[8:], timeout=PATIENCE_S) == [n for n in range(100) if n != 7]
+    others = on_engine.get(refs[:7] + refs[8:], timeout=PATIENCE_S)
+    assert [n for n, _ in others] == [n for n in range(100) if n != 7]
     runs = {n: (tmp_path / str(n)).read_text().split() for n in range(100)}
     assert len(runs[7]) == 4, "max_retries + 1"
     assert runs[7][0] == "True"
@@ -141,7 +156,7 @@ def test_one_of_several_that_takes_long_is_interrupted_and_no_other(on_engine: M
             goes_on.wait(600.0)
         return n, pocket._batch is not None
 
-    on_engine.get([quick.remote(n, False) for n in range(40)], timeout=PATIENCE_S)
+    until_packed(lambda: quick.remote(0, False))
     refs = [quick.remote(n, n == 50) for n in range(100)]
     begun.wait()
     on_engine.cancel(refs[50])

@@ -114,6 +114,7 @@ def test_mistakes_are_told_in_a_sentence(ranks: Kernel) -> None:
 
 
 def test_gloo_and_the_panel_is_told_of_its_collectives_and_of_barriers(ranks: Kernel) -> None:
+    ranks.run("%ranks stop")
     ranks.run("%ranks 2 --backend gloo", 60)
     ranks.run(f"%%ranks\n{TOTAL}")
     assert text(ranks, ranks.run(SUMS)) == SUMMED
