@@ -24,11 +24,15 @@ class Watched:
     def __init__(self, times: CollectiveTimes) -> None:
         self.times = times
         self._n_read = [0] * len(times.begun)
+        self._known: set[int] = set()  # processes that have been workers
         self._numbers: dict[int, int] = {}  # the number of each rank's latest span
 
     def has_ended(self, workers: Workers) -> bool:
-        """Whether all processes that have been in it are gone."""
-        return not any(workers.get(pid, (-1, False))[1] for pid in self.times.pids.tolist())
+        """Whether all processes that have been in it are gone, and somebody has. One that is not known yet has just
+        begun."""
+        pids = {pid for pid in self.times.pids.tolist() if pid}
+        self._known |= pids & workers.keys()
+        return bool(pids) and pids <= self._known and not any(workers.get(pid, (-1, False))[1] for pid in pids)
 
     def read(self, kept: Collectives, workers: Workers, origin_s: float) -> None:
         """Keep what is new.

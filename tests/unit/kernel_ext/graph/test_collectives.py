@@ -163,3 +163,16 @@ def test_ranks_write_side_by_side(clock: Clock) -> None:
         list(pool.map(run, range(8)))
     assert shared.records["what"][:, 0].tolist() == [f"of {rank}".encode() for rank in range(8)]
     assert shared.records["calls"][:, 0].tolist() == [100] * 8
+
+
+def test_a_group_has_ended_when_all_of_it_were_known_and_are_gone() -> None:
+    shared = memory(3)
+    watched = Watched(shared)
+    assert not watched.has_ended({11: (1, True)}), "nobody has begun"
+    shared.pids[:] = [11, 12, 0]
+    assert not watched.has_ended({}), "its workers have just begun"
+    assert not watched.has_ended({11: (1, True)})
+    assert not watched.has_ended({11: (1, False)}), "the other one is not known yet"
+    assert not watched.has_ended({11: (1, False), 12: (2, True)})
+    assert watched.has_ended({11: (1, False), 12: (2, False)})
+    assert watched.has_ended({12: (2, False)}), "another worker has the first one's place"
