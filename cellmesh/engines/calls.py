@@ -64,6 +64,7 @@ class Call(Struct):
     names: dict[Key, Key] = {}  # what its pocket calls what it has yielded, and refers to
     taken: int = 0  # of its items by its reader, or `CLOSED`
     uses: messages.Shares = {}  # of what the engine has, since it is known to have begun
+    answers: dict[int, bytes] = {}  # to calls that it has made, by their numbers there: not known to be heard
 
     @property
     def n_left(self) -> int:

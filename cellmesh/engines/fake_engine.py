@@ -18,9 +18,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 from ..exceptions import EngineUnreachableError
+from .actor.calling import or_end
 from .actor.lines import Lines
 from .interface import (
     ActorEnded,
@@ -225,11 +227,16 @@ class FakeEngine(TaskEngine):
                 found.host.end(force)
 
     def say(self, handle: Handle, message: bytes) -> None:
-        """Tell the pocket that runs a generator something."""
+        """Tell a pocket something."""
         with self._changed:
+            actor = self._actors.get(handle)
             job = self._running[handle][0] if isinstance(handle, int) and handle in self._running else None
         if job is not None:
-            (self._hear if job.actor is None else job.actor.host.hear)(message)
+            actor = job.actor
+        if actor is not None:
+            actor.host.hear(message)
+        elif job is not None:
+            self._hear(message)
 
     def said(self, message: bytes, large: Sequence[bytes | memoryview]) -> None:
         """A pocket says something."""
@@ -359,9 +366,13 @@ class FakeEngine(TaskEngine):
         if dies_first:
             self._go_through(job, None, dies)
         elif job.actor is None:
-            self._go_through(job, self._run(job.parcel.data, blobs), dies)
+            self._work_on(job, blobs, dies)
         else:
             job.actor.host.run(job.parcel.data, blobs, lambda outcome: self._go_through(job, outcome, dies))
+
+    def _work_on(self, job: _Job, blobs: Sequence[Any], dies: bool) -> None:
+        """What the worker does that tasks share."""
+        self._go_through(job, self._run(job.parcel.data, blobs), dies)
 
     def _go_through(self, job: _Job, outcome: Outcome | None, dies: bool) -> None:
         """A run has ended; None: before it had begun."""
@@ -457,14 +468,25 @@ class _Borrowed:
 
 
 class _Served(FakeEngine):
-    """Works in threads of its own, by pockets: while one runs a parcel, the other tells what becomes of others."""
+    """Works in threads of its own, by pockets: while one runs a parcel, the other does all else."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._jobs: SimpleQueue[tuple[_Job, Sequence[Any], bool]] = SimpleQueue()
 
     def connect(self, address: str, options: Mapping[str, Any], tell: Callable[[Event], None]) -> Facts:
         """Begin."""
         facts = super().connect(address, options, tell)
-        for _ in range(2):
-            threading.Thread(target=self.serve, name="fake-engine", daemon=True).start()
+        for work in (self.serve, self._work_on_all):
+            threading.Thread(target=or_end, args=(work,), name="fake-engine", daemon=True).start()
         return facts
+
+    def _work_on(self, job: _Job, blobs: Sequence[Any], dies: bool) -> None:
+        self._jobs.put((job, blobs, dies))
+
+    def _work_on_all(self) -> None:
+        while True:
+            super()._work_on(*self._jobs.get())
 
 
 class _Line(Line):

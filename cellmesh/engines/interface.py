@@ -260,8 +260,8 @@ class Engine(Protocol):
         ...
 
     def say(self, handle: Handle, message: bytes) -> None:
-        """Tell the pocket that runs a parcel something, see `pocket.hear`: a generator, for which it may be lost, or a
-        call of an actor with `limits`."""
+        """Tell a pocket something, see `pocket.hear`: that of an actor, or that which runs a parcel which listens; for
+        the latter it may be lost."""
         ...
 
     def close(self) -> None:

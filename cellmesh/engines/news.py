@@ -6,15 +6,17 @@ import os
 import threading
 import time
 from _thread import interrupt_main
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 from ..scheduler.cluster.messages import Begun, Run
 from .batch import Batch
-from .parcels import Piece, Progress, Yielded, encode, with_places
+from .parcels import SOON, Piece, Progress, encode, with_places
 
 SAY_S = 0.2  # a task that runs for longer tells what it has to before its end
-BEAT_S = 2.0  # how often a generator says how far it knows of its reader, which mends what was lost on the way
+# How often a generator says how far it knows of its reader, and who waits for answers which: that mends what was lost
+# on the way.
+BEAT_S = 2.0
 
 
 class Line:
@@ -26,8 +28,8 @@ class Line:
         raise NotImplementedError
 
     def listen(self) -> None:
-        """A generator begins: until `end`, what the engine is to `say` to it goes to `pocket.hear`; and None if there
-        is nobody any more."""
+        """A generator begins, or what may call actors: until `end`, what the engine is to `say` to it goes to
+        `pocket.hear`; and None if there is nobody any more."""
 
     def end(self) -> None:
         """It has ended."""
@@ -44,9 +46,12 @@ class News:
     ----------
     has_thread : bool
         Else whoever has it calls `say` now and then, and when something was yielded.
+    unanswered : callable () -> list of int
+        As of `Progress`.
     """
 
-    def __init__(self, has_thread: bool = True) -> None:
+    def __init__(self, has_thread: bool = True, unanswered: Callable[[], list[int]] = list) -> None:
+        self._unanswered = unanswered
         self._task = -1  # none runs
         self._run = self._at = 0
         self._taken = -1
@@ -79,12 +84,17 @@ class News:
                 self._has_thread = True
                 threading.Thread(target=self._tell, name="cellmesh-news", daemon=True).start()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a task runs of which there may be some."""
+        return self._task >= 0
+
     def add(self, piece: Piece, large: Sequence[bytes] = ()) -> None:
-        """It has printed or yielded something."""
+        """It has printed or yielded something, or called somebody."""
         with self._lock:
             if self._task >= 0:
                 self._news.append((piece, large))
-        if isinstance(piece, Yielded):
+        if isinstance(piece, SOON):
             self._hurry.set()
 
     def note_taken(self, n: int) -> None:
@@ -133,13 +143,16 @@ class News:
         now, others = time.monotonic(), None
         if self._batch is not None and now - self._batch_since >= SAY_S:
             others = self._batch.break_up()
-        is_quick = now - self._since < SAY_S and not any(isinstance(piece, Yielded) for piece, _ in self._news)
+        is_quick = now - self._since < SAY_S and not any(isinstance(piece, SOON) for piece, _ in self._news)
         if is_quick and others is None:
             return None
         if not self._is_told:
             self._is_told = True
             run = Run(self._task, os.getpid(), int((now - self._since) * 1e6))
             self._news.insert(0, (Begun([run]), ()))
-        if not self._news and (self._taken < 0 or now - self._said_at < BEAT_S):
+        beats = now - self._said_at >= BEAT_S
+        unanswered = self._unanswered() if beats else None
+        if not self._news and not (beats and (self._taken >= 0 or unanswered)):
             return None
-        return Progress(self._task, self._run, self._at, with_places(self._news, large), self._taken, others)
+        news = with_places(self._news, large)
+        return Progress(self._task, self._run, self._at, news, self._taken, others, unanswered)

@@ -12,7 +12,19 @@ from typing import Any
 from msgspec import Struct, msgpack
 from msgspec.structs import replace
 
-from ..scheduler.cluster.messages import Begun, Cancel, Generation, Message, Number, Output, Slot, Taken, Task, Value
+from ..scheduler.cluster.messages import (
+    Begun,
+    Cancel,
+    Generation,
+    Kill,
+    Message,
+    Number,
+    Output,
+    Slot,
+    Taken,
+    Task,
+    Value,
+)
 
 OWN = 1 << 31  # generations of objects that the engine has: a slot at home is not used so often
 CLOSED = 1 << 62  # in the place of how many items were taken: it is not read on
@@ -53,8 +65,40 @@ class Yielded(Message, frozen=True, tag="yielded"):
     turn: Number = 0
 
 
-Piece = Begun | Output | Yielded
+class Called(Message, frozen=True, tag="called"):
+    """Calls of actors of the session that a pocket has made, by its numbers, in their order. `results`: what it calls
+    what each returns; `made`, `gone`, `turn`: as of `Done`. `pocket`: which one it is, for the answers."""
+
+    pocket: Number
+    tasks: list[Task]
+    results: list[list[Key]]
+    made: list[Given]
+    gone: list[Key]
+    turn: Number = 0
+
+
+class Uncalled(Message, frozen=True, tag="uncalled"):
+    """The values of these calls that a pocket has made are not wanted any more."""
+
+    pocket: Number
+    numbers: list[Number]
+
+
+class Answered(Message, frozen=True, tag="answered"):
+    """What has become of a call that a pocket has made, for the pocket. `values`: one for each return; `objects`: what
+    they refer to, as of `Work`, and `data`: the bytes of those that are large."""
+
+    pocket: Number
+    number: Number
+    failed: bool
+    values: list[Given]
+    objects: list[Given]
+    data: list[bytes]
+
+
+Piece = Begun | Output | Yielded | Called | Uncalled | Kill
 """Of the news of a task that runs."""
+SOON = (Yielded, Called, Uncalled, Kill)  # what of it is told at once
 
 
 class Done(Struct, frozen=True, array_like=True):
@@ -92,7 +136,8 @@ class Outcomes(Struct, frozen=True, array_like=True):
 class Progress(Struct, frozen=True, array_like=True):
     """News of a task that runs. `number`: the task's; `run`: another one each time that it is begun; `at`: how many of
     its news came before; what has been said may be said again. `taken`: of a generator, how many items its reader has
-    taken, or `CLOSED`, as far as its pocket knows; -1: it is none. `others`: of its parcel."""
+    taken, or `CLOSED`, as far as its pocket knows; -1: it is none. `others`: of its parcel. `unanswered`: calls that
+    the pocket has made and has no answer to, by their numbers; said now and then."""
 
     number: int
     run: int
@@ -100,14 +145,17 @@ class Progress(Struct, frozen=True, array_like=True):
     news: list[Piece]
     taken: int = -1
     others: Outcomes | None = None
+    unanswered: list[int] | None = None
 
 
 def with_places(news: Sequence[tuple[Piece, Sequence[bytes]]], large: list[bytes]) -> list[Piece]:
     """News with the large values of each: those go to the end of `large`, and their places are those there."""
     placed: list[Piece] = []
     for piece, values in news:
-        if isinstance(piece, Yielded) and values:
-            piece = replace(piece, values=_moved(piece.values, len(large)), made=_moved(piece.made, len(large)))
+        if isinstance(piece, Yielded | Called) and values:
+            if isinstance(piece, Yielded):
+                piece = replace(piece, values=_moved(piece.values, len(large)))
+            piece = replace(piece, made=_moved(piece.made, len(large)))
             large += values
         placed.append(piece)
     return placed
@@ -115,9 +163,9 @@ def with_places(news: Sequence[tuple[Piece, Sequence[bytes]]], large: list[bytes
 
 def places_of(piece: Piece) -> list[int]:
     """The places of the large values of a piece of news."""
-    return (
-        [given.blob for given in (*piece.values, *piece.made) if given.blob >= 0] if isinstance(piece, Yielded) else []
-    )
+    values = piece.values if isinstance(piece, Yielded) else []
+    made = piece.made if isinstance(piece, Yielded | Called) else []
+    return [given.blob for given in (*values, *made) if given.blob >= 0]
 
 
 def _moved(objects: Sequence[Given], by: int) -> list[Given]:
@@ -129,4 +177,4 @@ decode_work: Callable[[Any], Work] = msgpack.Decoder(Work).decode
 decode_done: Callable[[Any], Done] = msgpack.Decoder(Done).decode
 decode_outcomes: Callable[[Any], Outcomes] = msgpack.Decoder(Outcomes).decode
 decode_progress: Callable[[Any], Progress] = msgpack.Decoder(Progress).decode
-decode_said: Callable[[Any], Taken | Cancel] = msgpack.Decoder(Taken | Cancel).decode
+decode_said: Callable[[Any], Taken | Cancel | Answered] = msgpack.Decoder(Taken | Cancel | Answered).decode

@@ -21,7 +21,8 @@ from ..errors import engine_limits as limits
 from ..exceptions import EngineError, EngineUnsupportedError
 from ..objstore._core import ACTOR_FLAG_ORDERED, OBJECT_ERROR, OBJECT_FAILED, TASK_FLAG_RETRY_EXCEPTIONS
 from ..scheduler.cluster import messages
-from ..scheduler.cluster.messages import Chunk, Fetch, Message, Ref, Result, Task, Told, Value
+from ..scheduler.cluster.messages import Chunk, Fetch, Kill, Message, Ref, Result, Task, Told, Value
+from .actor.asked import Caller, CallsOut
 from .actors import Actors, Living, exit_code_of, limits_of
 from .calls import (
     ANY_NUMBER,
@@ -42,11 +43,13 @@ from .interface import ActorEnded, Blob, Came, Ended, Engine, Event, Failed, Fai
 from .packing import HOLD_S, SLOW_S, Packing
 from .parcels import (
     CLOSED,
+    Called,
     Done,
     Given,
     Key,
     Outcomes,
     Progress,
+    Uncalled,
     Work,
     Yielded,
     decode_done,
@@ -100,6 +103,9 @@ class EnginePeer:
         self._ends: list[tuple[Call, Result]] = []  # of a parcel, that are told together
         self._end_bytes = 0
         self._actors = Actors()
+        self._calls_out = CallsOut(
+            self._values, lambda message: send(message, None), self._answer, self._hears, self._not_called
+        )
         self._in_use = InUse()
 
     def __len__(self) -> int:
@@ -148,6 +154,9 @@ class EnginePeer:
             case messages.Want(objects):
                 found = [self._values.own_of(told.slot, told.generation) for told in objects]
                 self._send(messages.Sealed([Ref(*own.key, value=self._values.told_value(own)) for own in found]), None)
+            case messages.Results(results):
+                for result in results:
+                    self._calls_out.answered(result)
             case messages.Kill():
                 self._kill(message)
             case messages.Cancel(numbers):
@@ -198,8 +207,11 @@ class EnginePeer:
         self._raise(call, EngineUnsupportedError(limits.unsupported(self._name, what)))
 
     def _raise(self, call: Call, error: Exception) -> None:
+        self._end(call, [self._error_value(error)] * call.task.n_returns)
+
+    def _error_value(self, error: Exception) -> Value:
         data = self._error_bytes(error)
-        self._end(call, [Value(OBJECT_ERROR, len(data), data)] * call.task.n_returns)
+        return Value(OBJECT_ERROR, len(data), data)
 
     # ---- what tasks refer to
     def _wait_for(self, call: Call, keys: Iterable[Key]) -> None:
@@ -214,7 +226,9 @@ class EnginePeer:
             waiting, thing.waiting = thing.waiting, set()
             for number in sorted(waiting):
                 call = self._calls.get(number)
-                if call is not None:
+                if number < 0:
+                    self._calls_out.known(-number, thing)
+                elif call is not None:
                     call.missing.discard(thing.key)
                     self._wait_for(call, thing.refs)
                     self._go_on(call)
@@ -486,6 +500,7 @@ class EnginePeer:
                 self._values.came(blob, None)
             case _:
                 pass
+        self._proceed()
 
     # ---- calls that went together
     def _take_outcomes(self, pack: Pack, outcomes: Outcomes, blobs: list[Blob], alone: bool = False) -> None:
@@ -575,6 +590,10 @@ class EnginePeer:
         left = self._tell_news(call, progress, blobs)
         if 0 <= progress.taken < call.taken:  # it was lost, or said to a run before
             self._tell_taken(call)
+        if progress.unanswered is not None and call.handle is not None:
+            call.answers = {number: call.answers[number] for number in progress.unanswered if number in call.answers}
+            for message in call.answers.values():
+                self._engine.say(call.handle, message)
         return left
 
     def _tell_news(self, call: Call, progress: Progress, blobs: Sequence[Blob]) -> Progress:
@@ -583,17 +602,25 @@ class EnginePeer:
             call.run, call.n_news = progress.run, 0
             self._values.drop(call.names.values())
             call.names.clear()
+            call.answers.clear()
         living = self._called(call.task)
         for n, piece in enumerate(progress.news, progress.at):
             if n < call.n_news:
                 self._engine.release([blobs[place] for place in places_of(piece)])
                 continue
-            if isinstance(piece, Yielded):
+            if isinstance(piece, Yielded | Called):
                 if living is not None and piece.turn != living.turn:
                     return replace(progress, at=n, news=progress.news[n - progress.at :], taken=-1)
                 if living is not None:
                     living.turn += 1
-                self._tell_items(call, piece, blobs)
+                if isinstance(piece, Yielded):
+                    self._tell_items(call, piece, blobs)
+                else:
+                    self._make_calls(call, piece, blobs)
+            elif isinstance(piece, Uncalled):
+                self._calls_out.cancel(piece)
+            elif isinstance(piece, Kill):
+                self._calls_out.kill(piece)
             else:
                 self._send(piece, None)
                 if isinstance(piece, messages.Begun) and call.handle is not None:
@@ -607,6 +634,31 @@ class EnginePeer:
         values = [self._values.value_of(given, blobs, known) for given in piece.values]
         self._send(messages.Items(call.task.number, piece.at, values), None)
         self._note_made(self._called(call.task) or call, made, piece.gone)
+
+    # ---- calls that they make
+    def _make_calls(self, call: Call, piece: Called, blobs: Sequence[Blob]) -> None:
+        known = self._names(call)
+        made = self._values.make_all(piece.made, blobs, known)
+        who = self._called(call.task) or call
+        results = self._calls_out.call(who, piece, call.task.origin, known)
+        self._note_made(who, made | results, piece.gone)
+
+    def _hears(self, who: Caller) -> bool:
+        if isinstance(who, Living):
+            return who.end is None and self._actors.get(who.key) is who
+        return who.handle is not None and self._calls.get(who.task.number) is who
+
+    def _answer(self, who: Caller, number: int, message: bytes) -> None:
+        if isinstance(who, Living):
+            self._engine.say(who.actor, message)
+        else:
+            who.answers[number] = message
+            self._engine.say(who.handle, message)
+
+    def _not_called(self) -> Value:
+        """What a call gives of an actor whose handle has not come from home."""
+        what = "calls by a handle that an actor has given a task of itself"
+        return self._error_value(EngineUnsupportedError(limits.unsupported(self._name, what)))
 
     def _names(self, call: Call) -> dict[Key, Key]:
         """What a pocket calls what it has made before."""
@@ -635,6 +687,8 @@ class EnginePeer:
         constructed = None
         if call.task.creates is not None and (living := self._constructed(call, done)) is not None:
             constructed = Ref(*living.key)
+            self._calls_out.move(call, living)
+            living.names, call.names = call.names, {}
         if living is not None:
             self._keep(living, done.kept)
             self._note_made(living, made, done.gone)

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from msgspec.structs import replace
@@ -36,8 +37,10 @@ from ..objstore._core import (
     create_segment,
 )
 from ..scheduler.cluster.messages import (
+    Cancel,
     Checkpoint,
     Items,
+    Kill,
     Message,
     Output,
     Ref,
@@ -62,11 +65,12 @@ from ..scheduler.worker import actor as worker_actor
 from ..scheduler.worker import output as worker_output
 from ..session.current import process
 from ..session.session import Config, Session, WorkerNode, sizes_of
+from .actor.calling import Attendant, Calling, with_bytes
 from .batch import Batch
 from .interface import Outcome
 from .kept import KeptValues
-from .news import Line, News
-from .parcels import CLOSED, Done, Given, Key, Work, Yielded, decode_said, decode_work, encode
+from .news import SAY_S, Line, News
+from .parcels import CLOSED, Answered, Called, Done, Given, Key, Work, Yielded, decode_said, decode_work, encode
 
 STORE_BYTES, MOST_OBJECTS, MOST_TASKS = 1 << 30, 1 << 20, 1 << 16
 KEEP_SHARE = 4  # the fourth part of that is set aside for values of tasks that have ended
@@ -151,6 +155,7 @@ class Pocket:
         segment = create_segment(store_bytes + store_bytes // KEEP_SHARE, MOST_OBJECTS, MOST_TASKS)
         try:
             agent = self._agent = Client(segment, ROLE_REMOTE_NODE, None)
+            self._wake_fd = cache(agent.wake_fd)  # which gives one once
             agent.set_total({"CPU": float(len(os.sched_getaffinity(0)))})
             hooks = self._hooks = PocketHooks(self._tell_items)
             self._worker = hooks.client = Client(segment, ROLE_WORKER, hooks)
@@ -175,8 +180,11 @@ class Pocket:
         self._turn = 0  # how often it has told of such
         self._made: worker_actor.Constructed | None = None  # what lives here
         self._origin = 0  # of the task that runs: its cell's number at home
-        self._news = News()
-        self._lock = threading.Lock()  # of the peer, while a generator runs
+        self._calling = Calling()
+        self._news = News(unanswered=self._calling.unanswered)
+        self._lock = threading.Lock()  # of the peer
+        self._thread = 0  # that runs parcels
+        self._answered = threading.Condition(self._lock)  # a call is
         self._generator = -1  # the number of that
         self._items: list[Items] = []  # of it, that are to be told
         link: Any = _Link(self._show)
@@ -186,7 +194,7 @@ class Pocket:
         driver_env.node = os.uname().nodename
         config = Config({}, namespace=namespace, **sizes_of(self._worker))
         process.session = Session(WorkerNode(self._output, session, ""), self._worker, config, is_worker=True)
-        process.session.has_actors = False
+        process.session.is_pocket = True
 
     def run(self, work: Work, blobs: Sequence[Any], line: Line | None) -> Outcome:
         """Run the task of a parcel in this thread. What it raises is part of the outcome."""
@@ -195,33 +203,49 @@ class Pocket:
         self._news.begin(work.task.number, line, is_generator)
         try:
             with self._takes_streams():
-                self._take_objects(work, blobs)
-                self._take_task(work.task)
-                if work.task.creates is not None:
-                    self._construct()
-                if is_generator and line is not None:
-                    self._generator = work.task.number
-                    line.listen()
-                result = self._run_to_end()
-                self._export_items()
-                large: list[bytes] = []
-                return Outcome(encode(self._done(result, large)), large)
+                with self._lock:
+                    self._take_objects(work, blobs)
+                    self._take_task(work.task)
+                    if is_generator and line is not None:
+                        self._generator = work.task.number
+                with self._hears(line, is_generator):
+                    if work.task.creates is not None:
+                        self._construct()
+                    result = self._run_to_end()
+                    self._export_items()
+                    large: list[bytes] = []
+                    return Outcome(encode(self._done(result, large)), large)
         except Full:
             return Outcome(encode(self._refused(work.task)))
         finally:
             self._news.end([])
-            if is_generator and line is not None:
-                with self._lock:
-                    self._generator = -1
-                line.end()
-            self._items.clear()
-            self._result = self._saved = None
-            self._sealed.clear()
-            if self._actor is None:
-                self._forget_task()
-            if self._actor is None and work.task.creates is None:  # what an actor is given it keeps itself
-                self._keep(work)
-            self._peer.sweep(time.monotonic())
+            with self._lock:
+                self._generator = -1
+                self._items.clear()
+                self._result = self._saved = None
+                self._sealed.clear()
+                if self._actor is None:
+                    self._forget_task()
+                if self._actor is None and work.task.creates is None:  # what an actor is given it keeps itself
+                    self._keep(work)
+                self._peer.sweep(time.monotonic())
+
+    @contextmanager
+    def _hears(self, line: Line | None, is_generator: bool) -> Iterator[None]:
+        """Meanwhile it hears what the engine is to say, if a task may want that, and looks what the task calls."""
+        self._calling.is_alone, self._thread = False, threading.get_ident()
+        calls = self._peer.actors.n_there > 0
+        if line is None or not (calls or is_generator):
+            yield
+            return
+        line.listen()
+        attendant = Attendant(self._wake_fd(), self._look_at_calls) if calls else None
+        try:
+            yield
+        finally:
+            if attendant is not None:
+                attendant.end()
+            line.end()
 
     def _run_to_end(self) -> Result:
         """The task that there is."""
@@ -241,25 +265,31 @@ class Pocket:
         self._news.begin_batch(batch)
         try:
             with self._takes_streams():
-                self._take_objects(work, blobs)
-                while (task := batch.next()) is not None:
-                    self._origin = task.origin
-                    self._news.begin(task.number, line, False)
-                    self._take_task(task)
-                    batch.end(task, self._done(self._run_to_end(), large), len(large))
-                    self._forget_task()
+                with self._lock:
+                    self._take_objects(work, blobs)
+                with self._hears(line, False):
+                    while (task := batch.next()) is not None:
+                        self._origin = task.origin
+                        self._news.begin(task.number, line, False)
+                        with self._lock:
+                            self._take_task(task)
+                        batch.end(task, self._done(self._run_to_end(), large), len(large))
+                        with self._lock:
+                            self._forget_task()
         except Full:
             batch.refuse(task)
         finally:
             self._news.end([])
             self._news.begin_batch(None)
-            self._forget_task()
-            self._keep(work)
-            self._peer.sweep(time.monotonic())
+            with self._lock:
+                self._forget_task()
+                self._keep(work)
+                self._peer.sweep(time.monotonic())
         return Outcome(encode(batch.rest()), large)
 
     def _forget_task(self) -> None:
         """What was noted of one that no actor runs."""
+        self._abandon_calls()
         self._result = None
         self._sealed.clear()
         self._release(self._names)
@@ -285,8 +315,9 @@ class Pocket:
 
     def empty(self) -> None:
         """Keep no values of tasks that have ended."""
-        self._drop(self.kept.clear())
-        self._peer.sweep(time.monotonic())
+        with self._lock:
+            self._drop(self.kept.clear())
+            self._peer.sweep(time.monotonic())
 
     def close(self) -> None:
         """The process has no session any more."""
@@ -304,7 +335,8 @@ class Pocket:
                 self._hooks.name_actor(label)
             if clean_up := getattr(made.instance, "__ray_shutdown__", None):
                 atexit.register(clean_up)
-        self._peer.look()
+        with self._lock:
+            self._peer.look()
 
     # ---- what it prints
     @contextmanager
@@ -323,11 +355,12 @@ class Pocket:
     # ---- in
     def _take_objects(self, work: Work, blobs: Sequence[Any]) -> None:
         for given in work.objects:
-            value = given.value
             if given.blob >= 0:
                 self.n_copied += self._peer.objects.imported((given.slot, given.generation)) is None
-                value = replace(value, data=blobs[given.blob])
-            self._peer.objects.resolve(Ref(given.slot, given.generation, value=value))
+            self._resolve(given, blobs)
+
+    def _resolve(self, given: Given, data: Sequence[Any]) -> None:
+        self._peer.objects.resolve(Ref(given.slot, given.generation, value=with_bytes(given, data)))
 
     def _take_task(self, task: Task) -> None:
         self._peer.receive(Tasks([replace(task, demand={}, flags=task.flags & ~TASK_FLAG_ENV)]))
@@ -353,6 +386,8 @@ class Pocket:
                 self._items.append(message)
             case Checkpoint(_, state):
                 self._saved = state
+            case Tasks() | Cancel() | Kill():
+                self._calling.hear(message)
             case Returned():
                 raise Full
             case _:
@@ -360,12 +395,16 @@ class Pocket:
 
     # ---- what it yields
     def hear(self, message: bytes | None) -> None:
-        """What its reader has taken of the generator that runs, in any thread; None: nobody reads it."""
+        """What its reader has taken of the generator that runs, or an answer, in any thread; None: nobody reads it, or
+        will answer."""
         with self._lock:
-            if self._generator < 0:
-                return
             taken = Taken(self._generator, 0, closed=True) if message is None else decode_said(message)
-            if isinstance(taken, Taken) and taken.number == self._generator:
+            if message is None:
+                self._calling.is_alone = True
+                self._abandon_calls()
+            elif isinstance(taken, Answered):
+                self._take_answer(taken)
+            if isinstance(taken, Taken) and 0 <= taken.number == self._generator:
                 self._news.note_taken(CLOSED if taken.closed else taken.n)
                 self._peer.receive(taken)
 
@@ -400,9 +439,97 @@ class Pocket:
         return Yielded(message.at, values, list(made.values()), gone, self._next_turn())
 
     def _done(self, result: Result, large: list[bytes]) -> Done:
-        done = self._made_of(result, large)
-        run, at, news = self._news.end(large)
+        with self._lock:
+            self._tell_all_calls(result)
+            done = self._made_of(result, large)
+            run, at, news = self._news.end(large)
         return replace(done, run=run, at=at, news=news)
+
+    # ---- what it calls
+    def _look_at_calls(self) -> None:
+        with self._lock:
+            self._peer.look()
+            self._tell_calls()
+
+    def _news_of_calls(self) -> News | None:
+        """Among which calls are told; None: not now."""
+        return self._news if self._news.is_open else None
+
+    def _tell_calls(self) -> None:
+        """Tell of calls, as far as all is made that they refer to."""
+        if self._calling.is_alone:
+            self._abandon_calls()
+        if not self._calling.has_waiting or (news := self._news_of_calls()) is None:
+            return
+        for asked in self._calling.waiting(lambda task: self._is_made([task.function, *task.refs])):
+            if isinstance(asked, list):
+                large: list[bytes] = []
+                news.add(self._called(asked, large), large)
+            else:
+                news.add(asked)
+
+    def _called(self, tasks: list[Task], large: list[bytes]) -> Called:
+        told: Counter[Key] = Counter()
+        made: dict[Key, Given] = {}
+        sent: list[Task] = []
+        results: list[list[Key]] = []
+        for task in tasks:
+            for ref in (task.function, *task.refs):
+                if not ref.yours:
+                    self._export(ref, large, told, made)
+            function, *refs = (replace(ref, value=None) for ref in (task.function, *task.refs))
+            sent.append(replace(task, function=function, refs=refs))
+        for task in tasks:
+            slots = self._peer.tasks_out.results_of(task.number)
+            refs = [self._peer.objects.tell(slot, value=False) for slot in slots]
+            results.append([(ref.slot, ref.generation) for ref in refs])
+            self._names.update(results[-1])
+        gone = self._let_go(told, made, True)
+        return Called(self._calling.pocket, sent, results, list(made.values()), gone, self._next_turn())
+
+    def _is_made(self, refs: Sequence[Ref]) -> bool:
+        """Whether what these are, and refer to, is there, or is what a call returns that home knows of."""
+        todo, seen = [ref.slot for ref in refs if not ref.yours], set[int]()
+        while todo:
+            slot = todo.pop()
+            if slot in seen or (slot, self._peer.remote_node.generation(slot)) in self._names:
+                continue
+            seen.add(slot)
+            try:
+                found = self._peer.remote_node.inspect(slot)
+            except TypeError:  # shared memory, or a stream
+                continue
+            if found.state == OBJECT_PENDING:
+                return False
+            todo += found.refs
+        return True
+
+    def _tell_all_calls(self, result: Result) -> None:
+        """What it has called is told of, and what its result refers to is made: by what it has begun, or an answer."""
+        actors = self._peer.actors
+        while actors.n_there or self._calling.has_waiting:
+            self._peer.look()
+            self._tell_calls()
+            waits = actors.has_waiting or self._calling.has_waiting
+            if not waits and self._is_made([ref for value in result.values for ref in value.refs]):
+                return
+            if not self._run_another(0.0):
+                self._answered.wait(SAY_S)
+
+    def _take_answer(self, said: Answered) -> None:
+        for given in said.objects:
+            self._resolve(given, said.data)
+        if (result := self._calling.answered(said)) is not None:
+            self._peer.receive(Results([result]))
+            self._peer.look()
+            self._answered.notify_all()
+
+    def _abandon_calls(self) -> None:
+        """Nobody will answer them."""
+        while results := self._calling.abandon():
+            self._peer.receive(Results(results))
+            self._peer.look()  # what had no room takes their place
+            self._answered.notify_all()
 
     def _made_of(self, result: Result, large: list[bytes]) -> Done:
         """What has become of a task, without what it has printed and yielded."""
@@ -489,14 +616,23 @@ class Pocket:
             return
         value = ref.value or self._peer.objects.value(ref.slot)
         while value.state == OBJECT_PENDING and key not in self._sealed:
-            self._run_another()  # that the task has submitted, and not waited for
             self._peer.look()
+            if key not in self._sealed:
+                self._run_another()  # that the task has submitted, and not waited for
         if value.state == OBJECT_PENDING:
             value = self._sealed.pop(key)
         made[key] = self._given(key, value, large, told, made)
 
-    def _run_another(self) -> None:
-        self._worker.run_one(None)
+    def _run_another(self, timeout: float | None = None) -> bool:
+        """Run something that the task has submitted, while others may have the peer. Whether there was something within
+        so many seconds."""
+        if threading.get_ident() != self._thread:
+            return False  # it is made, and there is to be looked alone
+        self._lock.release()
+        try:
+            return bool(self._worker.run_one(timeout))
+        finally:
+            self._lock.acquire()
 
 
 _lock = threading.Lock()

@@ -18,6 +18,8 @@ import os
 import signal
 import socket
 import threading
+import uuid
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pickle import PickleBuffer
@@ -61,6 +63,7 @@ FIRST_WORKER_S = 120.0  # for the first worker to begin
 PROBE_S = 5.0  # for a connection to an address
 AUTO = '"ray:auto" is the cluster of this machine, as `ray start` begins it'
 MOST_ASK = 10_000  # of an office at a time, among them each generator that runs
+MOST_OVER = 1000  # runs of which it is known that they hear no more
 OFFICE = "cellmesh-office"  # the name of an actor, in the namespace of this process's job
 OURS = ("Python", "cellmesh", "cloudpickle")  # what has to be of one version here and there
 
@@ -75,8 +78,9 @@ class Office:
         self._said: list[tuple[bytes, list[Any], asyncio.Event]] = []
         self._taken: list[asyncio.Event] = []  # of what was fetched last
         self._comes = asyncio.Event()
-        self._told: dict[int, bytes] = {}  # by parcel: the last message
-        self._hears: dict[int, asyncio.Event] = {}
+        self._told: dict[int, list[bytes]] = {}  # by parcel
+        self._hears: dict[int, tuple[str, asyncio.Event]] = {}  # by parcel: which run of it
+        self._over: deque[str] = deque(maxlen=MOST_OVER)  # runs that hear no more
         self._left: set[str] = set()
 
     async def say(self, message: bytes, large: list[Any]) -> None:
@@ -99,20 +103,30 @@ class Office:
         return [(message, large) for message, large, _ in said]
 
     async def tell(self, parcel: int, message: bytes) -> None:
-        """Keep that for the pocket that runs a parcel, in the place of what there is."""
-        self._told[parcel] = message
+        """Keep that for the pocket that runs a parcel, if it hears."""
         if parcel in self._hears:
-            self._hears[parcel].set()
+            self._told.setdefault(parcel, []).append(message)
+            self._hears[parcel][1].set()
 
-    async def hear(self, parcel: int) -> bytes:
-        """What was told; waits until there is something."""
+    async def hear(self, parcel: int, run: str) -> list[bytes]:
+        """What was told; waits until there is something, or that run of it is over."""
         import asyncio
 
-        if parcel not in self._told:
-            self._hears[parcel] = asyncio.Event()
-            await self._hears[parcel].wait()
-            self._hears.pop(parcel, None)
-        return self._told.pop(parcel, b"")
+        if run in self._over:
+            return []
+        if parcel not in self._hears or self._hears[parcel][0] != run:
+            self._hears[parcel] = run, asyncio.Event()
+        comes = self._hears[parcel][1]
+        await comes.wait()
+        comes.clear()
+        return self._told.pop(parcel, [])
+
+    async def forget(self, parcel: int, run: str) -> None:
+        """That run of it is over, and hears no more."""
+        self._over.append(run)
+        if parcel in self._hears and self._hears[parcel][0] == run:
+            self._told.pop(parcel, None)
+            self._hears.pop(parcel)[1].set()
 
     async def note_left(self, actor: str) -> None:
         """An actor ends itself, and has done what it was there for."""
@@ -145,7 +159,11 @@ class ActorHost:
                 self._cancelled.discard(number)
                 return [None] * (1 + n_results) if n_results else None
         process_exit.before_exit = self._note_exit
-        return run_parcel(number, n_results, data, *blobs)
+        return run_parcel(0, n_results, data, *blobs)
+
+    def hear(self, message: bytes) -> None:
+        """Tell its pocket something. In a concurrency group of its own."""
+        pocket.hear(message)
 
     def cancel(self, number: int) -> bool:
         """Have a parcel not run, whether Ray has handed it over or not; False: it has begun. Ray itself tells of such a
@@ -193,10 +211,10 @@ _office: Any = None
 
 
 class OfficeLine(Line):
-    """The line by the office. `number`: the parcel's."""
+    """The line by the office. `number`: the parcel's; 0: its pocket is told things by its host."""
 
     def __init__(self, number: int) -> None:
-        self._number = number
+        self._number, self._run = number, uuid.uuid4().hex
         self._is_over = threading.Event()
 
     def say(self, message: bytes, large: Sequence[bytes]) -> bool:
@@ -207,19 +225,20 @@ class OfficeLine(Line):
 
     def listen(self) -> None:
         """Hear what it says."""
-        threading.Thread(target=self._hear, name="cellmesh-hear", daemon=True).start()
+        if self._number:
+            threading.Thread(target=self._hear, name="cellmesh-hear", daemon=True).start()
 
     def end(self) -> None:
         """Hear no more."""
         self._is_over.set()
-        if _office is not None:
-            _office.tell.remote(self._number, b"")
+        if self._number and _office is not None:
+            _office.forget.remote(self._number, self._run)
 
     def _hear(self) -> None:
         while not self._is_over.is_set():
-            if message := self._ask("hear", self._number):
+            for message in (messages := self._ask("hear", self._number, self._run) or []):
                 pocket.hear(message)
-            else:
+            if not messages:
                 self._is_over.wait(AGAIN_S)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
@@ -258,8 +277,8 @@ class _Actor:
     """An actor with one call at a time, by the Ray actor that it lives in, an `ActorHost`. What these methods return is
     Ray's. `n_calls`: that are under way; `is_over`: its process has ended, and Ray does not know."""
 
-    def __init__(self, host: Any, office: Any) -> None:
-        self.host, self._office = host, office
+    def __init__(self, host: Any) -> None:
+        self.host = host
         self.n_calls: int = 0
         self.is_over: bool = False
 
@@ -282,9 +301,9 @@ class _Actor:
         """Have a parcel not run; whether it will not."""
         return self.host.cancel.options(concurrency_group="cancel").remote(number)
 
-    def hear(self, number: Handle, message: bytes) -> None:
-        """Tell the pocket that runs a parcel something."""
-        self._office.tell.remote(number, message)
+    def hear(self, message: bytes) -> None:
+        """Tell its pocket something."""
+        self.host.hear.options(concurrency_group="hear").remote(message)
 
     def end(self, then: Callable[[Any], None]) -> None:
         """End it as a program ends; `then`: called when that is done, if Ray's actor is to be killed then."""
@@ -294,8 +313,8 @@ class _Actor:
 class _ConcurrentActor(_Actor):
     """The same of one with several calls at a time, in a `ConcurrentHost`. Each parcel comes there with its place."""
 
-    def __init__(self, host: Any, office: Any) -> None:
-        super().__init__(host, office)
+    def __init__(self, host: Any) -> None:
+        super().__init__(host)
         self._n_given = 0
         self._places: dict[Handle, int] = {}  # of parcels that are under way
 
@@ -315,7 +334,7 @@ class _ConcurrentActor(_Actor):
     def cancel(self, number: Handle) -> Any:
         return self.host.cancel.remote(self._places.get(number, -1))
 
-    def hear(self, number: Handle, message: bytes) -> None:
+    def hear(self, message: bytes) -> None:
         self.host.hear.remote(message)
 
     def end(self, then: Callable[[Any], None]) -> None:
@@ -360,7 +379,7 @@ class RayEngine(TaskEngine):
         if problem := version_problem(_looks_at_versions()(), theirs):
             raise EngineVersionError(problem)
         self._run = ray.remote(run_parcel)
-        self._host = ray.remote(concurrency_groups={"watch": 1, "cancel": 1})(ActorHost)
+        self._host = ray.remote(concurrency_groups={"watch": 1, "cancel": 1, "hear": 1})(ActorHost)
         self._concurrent_host = ray.remote(max_concurrency=MOST_ASK)(ConcurrentHost)
         self._office = (
             ray.remote(Office).options(name=OFFICE, num_cpus=0, max_restarts=-1, max_concurrency=MOST_ASK).remote()
@@ -478,9 +497,9 @@ class RayEngine(TaskEngine):
         options = actor_options(parcel.resources, keeps)
         if parcel.limits:
             host = self._concurrent_host.options(**options).remote(list(parcel.limits), begin_process)
-            actor: _Actor = _ConcurrentActor(host, self._office)
+            actor: _Actor = _ConcurrentActor(host)
         else:
-            actor = _Actor(self._host.options(**options).remote(name), self._office)
+            actor = _Actor(self._host.options(**options).remote(name))
         self._actors[number] = actor
         actor.watch().future().add_done_callback(partial(self._actor_ended, number, name))
         self._give(number, actor, parcel)
@@ -574,9 +593,9 @@ class RayEngine(TaskEngine):
         threading.Thread(target=kill, name="cellmesh-kill", daemon=True).start()
 
     def say(self, handle: Handle, message: bytes) -> None:
-        """Tell the pocket that runs a parcel something."""
-        if (actor := self._calls.get(handle)) is not None:
-            actor.hear(handle, message)
+        """Tell a pocket something."""
+        if (actor := self._actors.get(handle) or self._calls.get(handle)) is not None:
+            actor.hear(message)
         elif handle in self._runs:
             self._office.tell.remote(handle, message)
 

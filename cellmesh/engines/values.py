@@ -49,8 +49,10 @@ class Object(Struct):
 
 
 class Own(Struct):
-    """One that the engine has. `n_told`: how often home was told of it; `users`: as of `Object`. `asked`: pieces that
-    home waits for; `data`: its bytes while they are read; `is_safe`: it is, or will be, put there from here."""
+    """One that the engine has, or that a call gives which a pocket has made: then its value is pending at first, and
+    its bytes may be those of another object, its `source`. `n_told`: how often home was told of it; `users`, `waiting`:
+    as of `Object`. `asked`: pieces that home waits for; `data`: its bytes while they are read; `is_safe`: it is, or
+    will be, put there from here."""
 
     key: Key
     value: Value
@@ -61,6 +63,19 @@ class Own(Struct):
     data: bytes | memoryview | None = None
     is_safe: bool = False
     moves: bool = False  # to be put, once it has come
+    is_read: bool = False  # its bytes are on their way here
+    source: Key | None = None
+    waiting: set[int] = set()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is not pending."""
+        return self.value.state != OBJECT_PENDING
+
+    @property
+    def refs(self) -> list[Key]:
+        """What it refers to."""
+        return [(ref.slot, ref.generation) for ref in self.value.refs]
 
 
 class Values:
@@ -79,8 +94,8 @@ class Values:
 
     Attributes
     ----------
-    known : deque of Object
-        Of home's, which hold is known since somebody has looked.
+    known : deque of Object or Own
+        Of which is known what they hold since somebody has looked.
     wants : list of Told
         Of home's, which are to be asked for.
     """
@@ -95,13 +110,13 @@ class Values:
         self._engine, self._send, self._clock, self._forgotten = engine, send, clock, forgotten
         self._objects: dict[Key, Object] = {}
         self._own: dict[Key, Own] = {}
-        self._of_blob: dict[Blob, Own] = {}
+        self._readers: dict[Blob, list[Callable[[bytes | memoryview | None], None]]] = {}
         self._n_own = 0
         self._functions: set[Key] = set()
         self._spare: KeptValues[Blob] = KeptValues(MOST_SPARE_BYTES)  # of home's: for the next task
         self._bad: set[Blob] = set()  # that a task has not found
         self.wants: list[Told] = []
-        self.known: deque[Object] = deque()
+        self.known: deque[Object | Own] = deque()
 
     def __contains__(self, key: Key) -> bool:
         return key in self._objects or key in self._own
@@ -109,10 +124,9 @@ class Values:
     def __getitem__(self, key: Key) -> Object | Own:
         return self._objects.get(key) or self._own[key]
 
-    def missing(self, keys: Iterable[Key]) -> list[Object]:
-        """Those of home's that these are or refer to, and that are not known."""
-        found = [self._objects.get(key) for key in self.reachable(keys)]
-        return [thing for thing in found if thing is not None and not thing.is_known]
+    def missing(self, keys: Iterable[Key]) -> list[Object | Own]:
+        """Those that these are or refer to, and that are not known."""
+        return [thing for key in self.reachable(keys) if not (thing := self[key]).is_known]
 
     def note_function(self, key: Key) -> None:
         """That is one, which is kept for longer."""
@@ -214,17 +228,17 @@ class Values:
     def value_of(self, given: Given, blobs: Sequence[Blob], known: dict[Key, Key]) -> Value:
         """A value that a task has returned or yielded, for home."""
         if given.blob < 0:
-            return replace(given.value, refs=[self.tell(self._named(ref, known)) for ref in given.value.refs])
+            return replace(given.value, refs=[self.tell(self.named(ref, known)) for ref in given.value.refs])
         own = self._make(given, blobs, known)
         value = replace(self.told_value(own), there=Ref(*own.key))
         own.n_told += 1
         return value
 
     def _make(self, given: Given, blobs: Sequence[Blob], new: dict[Key, Key]) -> Own:
-        refs = [Ref(*self._named(ref, new)) for ref in given.value.refs]
+        refs = [Ref(*self.named(ref, new)) for ref in given.value.refs]
         return self.new(replace(given.value, refs=refs), blobs[given.blob] if given.blob >= 0 else None)
 
-    def _named(self, ref: Ref, new: dict[Key, Key]) -> Key:
+    def named(self, ref: Ref, new: dict[Key, Key]) -> Key:
         """What a pocket refers to: what it was given, by that name, or what it has made."""
         key = ref.slot, ref.generation
         if not ref.yours:
@@ -240,6 +254,38 @@ class Values:
         own = self._own[key] = Own(key, value, blob)
         self.hold((ref.slot, ref.generation) for ref in value.refs)
         return own
+
+    # ---- what calls give that pockets have made
+    def take(self, value: Value) -> tuple[Value, Key | None]:
+        """A value that such a call gives, as home tells of it, or the object whose bytes it has. It, and what it refers
+        to, is held from now on."""
+        there = value.there
+        if there is None:
+            refs = [self.resolve(ref) for ref in value.refs]
+            self.hold(refs)
+            return replace(value, refs=[Ref(*key) for key in refs]), None
+        if there.yours:
+            for ref in value.refs:  # this side has been told of these all the same
+                self._let_go(self.resolve(ref))
+        source = self.resolve(replace(there, value=replace(value, there=None)))
+        self.hold([source])
+        return value, source
+
+    def settle(self, key: Key, value: Value, source: Key | None) -> None:
+        """What one holds that was pending is known, as of `take`."""
+        own = self._own[key]
+        if source is not None:
+            thing = self[source]
+            assert thing.value is not None  # nothing is missing
+            value = thing.value
+            if thing.blob is not None:
+                own.source, own.blob = source, thing.blob
+                self.hold([source])
+        own.value = value
+        self.hold(own.refs)
+        self.known.append(own)
+        if own.n_told:
+            self._send(messages.Sealed([Ref(*key, value=self.told_value(own))]), None)
 
     def tell(self, key: Key) -> Ref:
         """What home calls that; if it has not heard of it, what it holds comes along."""
@@ -272,7 +318,7 @@ class Values:
         if (thing := self._objects.get(key)) is not None:
             return thing.refs
         own = self._own.get(key)
-        return [(ref.slot, ref.generation) for ref in own.value.refs] if own is not None else []
+        return own.refs if own is not None else []
 
     # ---- letting go
     def hold(self, keys: Iterable[Key]) -> None:
@@ -348,11 +394,12 @@ class Values:
             return []
         del self._own[own.key]
         kept = self._forgotten(own.key)
-        if own.blob is not None:
+        if own.source is not None:
+            kept = [*kept, own.source]
+        elif own.blob is not None:
             self._bad.discard(own.blob)
-            self._of_blob.pop(own.blob, None)
             self._engine.release([own.blob])
-        return [*kept, *((ref.slot, ref.generation) for ref in own.value.refs)]
+        return [*kept, *own.refs]
 
     # ---- what home reads of the engine's
     def own_of(self, slot: int, generation: int) -> Own:
@@ -382,18 +429,33 @@ class Values:
                 self._get(own, own.blob)
 
     def _get(self, own: Own, blob: Blob) -> None:
-        if blob not in self._of_blob:
-            self._of_blob[blob] = own
+        if not own.is_read:
+            own.is_read = True
+            self.read(blob, lambda data: self._has_come(own, blob, data))
+
+    def read(self, blob: Blob, then: Callable[[bytes | memoryview | None], None]) -> None:
+        """Have the bytes of a blob; `then` gets them, or None if they are lost."""
+        readers = self._readers.setdefault(blob, [])
+        readers.append(then)
+        if len(readers) == 1:
             self._engine.fetch(blob)
 
     def came(self, blob: Blob, data: bytes | memoryview | None) -> None:
         """The bytes of a blob have come; None: they are lost."""
-        own = self._of_blob.pop(blob, None)
-        if own is None:
+        for then in self._readers.pop(blob):
+            then(data)
+
+    def _has_come(self, own: Own, blob: Blob, data: bytes | memoryview | None) -> None:
+        own.is_read = False
+        if self._own.get(own.key) is not own:
             return  # released meanwhile
         if own.moves and data is not None:
             own.moves, own.blob = False, self._engine.put(data)
-            self._engine.release([blob])
+            if own.source is None:
+                self._engine.release([blob])
+            else:
+                source, own.source = own.source, None
+                self.drop([source])
             if not own.asked:
                 return
         own.data = data

@@ -124,8 +124,8 @@ class Session:
         The notebook's: sees the calls of remote functions.
     engine : EngineState or None
         What is known of the engine that its tasks run on, if there is one.
-    has_actors : bool
-        Whether actors can be made and called from here; not in a task on an engine.
+    is_pocket : bool
+        It is that of tasks which run on an engine.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Session:
         self.end_reason: str = ""
         self.kept_calls: KeptCalls | None = None
         self.engine: EngineState | None = None
-        self.has_actors: bool = True
+        self.is_pocket: bool = False
         self.exports: weakref.WeakSet[Export] = weakref.WeakSet()
         self.bound: weakref.WeakSet[Any] = (
             weakref.WeakSet()
@@ -342,19 +342,16 @@ class Session:
         if pid and not self.is_worker:
             self._killed.add(pid)
 
-    def require_actors(self, what: str) -> None:
-        """See to it that actors can be made, called and killed from here. `what`: that asks for it.
+    def refuse_on_engine(self, what: str, remedy: str) -> None:
+        """Refuse what a task cannot do that runs on an engine, unless this is none.
 
         Raises
         ------
         EngineUnsupportedError
-            They cannot.
+            This is one.
         """
-        if not self.has_actors:
-            raise exceptions.EngineUnsupportedError(
-                f"{what} is of a task that runs on an engine, where actors can be neither made nor called: do that in "
-                "the notebook or program, and pass the task what it needs of the actor"
-            )
+        if self.is_pocket:
+            raise exceptions.EngineUnsupportedError(f"{what} is of a task that runs on an engine, where {remedy}")
 
     def hear_printed(self) -> None:
         """Wait, for a moment at most, until what all tasks have printed whose values are there is here, and what those

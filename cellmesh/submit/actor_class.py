@@ -268,7 +268,10 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
         member: Member | None = None,
     ) -> ActorHandle[C]:
         """Start an actor; with other options than the class's, and as a group's member, if they are given."""
-        of.require_actors(f"{self.__name__}.remote()")
+        of.refuse_on_engine(
+            f"{self.__name__}.remote()",
+            "no actors can be made: make it in the notebook or program, and pass the task its handle",
+        )
         described = self._cellmesh_described()
         options = self._cellmesh_options if options is None else options
         name, namespace = options.get("name", ""), options.get("namespace", of.namespace)

@@ -332,38 +332,6 @@ def test_what_a_call_prints_is_there_before_its_result(
     assert "(a speaker pid=" in said
 
 
-@capability("actor_calls")
-def test_a_task_calls_an_actor(on_engine: ModuleType) -> None:
-    @on_engine.remote
-    def call(counter: Any) -> int:
-        return on_engine.get(counter.add.remote())
-
-    assert get(call.remote(on_engine.remote(Counter).remote())) == 1
-
-
-@capability("actor_calls")
-def test_a_task_has_an_actor_of_its_own(on_engine: ModuleType) -> None:
-    counters = on_engine.remote(Counter)
-
-    @on_engine.remote
-    def call() -> int:
-        return on_engine.get(counters.remote(3).add.remote())
-
-    assert get(call.remote()) == 4
-
-
-@capability("actor_calls")
-def test_a_task_kills_an_actor(on_engine: ModuleType) -> None:
-    @on_engine.remote
-    def kill(counter: Any) -> None:
-        on_engine.kill(counter)
-
-    counter = on_engine.remote(Counter).remote()
-    get(kill.remote(counter))
-    with pytest.raises(ActorDiedError):
-        get(counter.add.remote())
-
-
 @capability("concurrent_actors")
 def test_an_actor_with_several_calls_at_a_time(on_engine: ModuleType) -> None:
     counter = on_engine.remote(Counter).options(max_concurrency=2).remote()

@@ -29,7 +29,8 @@ from .. import pocket
 from ..interface import Outcome, Over
 from ..news import Line
 from ..parcels import decode_work
-from .serving import ServingPocket, or_end
+from .calling import or_end
+from .serving import ServingPocket
 
 MODULE = "cellmesh.engines.actor.process"
 

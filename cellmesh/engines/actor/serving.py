@@ -14,7 +14,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -30,8 +29,9 @@ from ...scheduler.worker import actor as worker_actor
 from ...scheduler.worker.main import interrupter
 from ..interface import Outcome
 from ..news import SAY_S, Line, News
-from ..parcels import CLOSED, Done, Key, Work, decode_said, encode
+from ..parcels import CLOSED, Answered, Done, Key, Work, decode_said, encode
 from ..pocket import Full, Pocket
+from .calling import or_end
 
 SWEEP_S = 5.0
 MOST_EARLY = 1000  # calls whose end was asked for before they had come
@@ -40,7 +40,8 @@ MOST_EARLY = 1000  # calls whose end was asked for before they had come
 @dataclass
 class _Call:
     """`told`: what the segment has told of it and nobody was told yet. `unsealed`: slots that the first of that refers
-    to, as far as they are to be looked at, and `seen`: all of them; None: none was looked at."""
+    to, as far as they are to be looked at, and `seen`: all of them; None: none was looked at. `is_over`: its outcome is
+    made, and what comes later is none of its news."""
 
     number: int
     origin: int
@@ -49,6 +50,7 @@ class _Call:
     told: deque[Items | Result] = field(default_factory=deque["Items | Result"])
     unsealed: list[int] | None = None
     seen: set[int] = field(default_factory=set[int])
+    is_over: bool = False
 
 
 class ServingPocket(Pocket):
@@ -96,10 +98,9 @@ class ServingPocket(Pocket):
         while self._worker.run_one(None, False) is not None:
             pass
 
-    def _run_another(self) -> None:
+    def _run_another(self, timeout: float | None = None) -> bool:
         """It has run, as all has that a call refers to which is told of."""
-        if self._line is None:
-            super()._run_another()
+        return self._line is None and super()._run_another(timeout)
 
     # ---- in
     def begin(self, work: Work, blobs: Sequence[Any], over: Callable[[Outcome], None]) -> None:
@@ -115,31 +116,34 @@ class ServingPocket(Pocket):
                 if task.number in self._early:
                     self._peer.receive(Cancel([task.number]))
             except Full:
-                refused = self._refused(task)
+                refused, call.is_over = self._refused(task), True
         if refused is not None:
             self._end(call, refused, [])
         self._wake()
 
     def hear(self, message: bytes | None) -> None:
-        """What the reader of a generator has taken, or that the result of a call is not wanted."""
+        """What the reader of a generator has taken, that the result of a call is not wanted, or an answer."""
         if self._line is None or message is None:
             super().hear(message)
             return
         said = decode_said(message)
         with self._lock:
-            number = said.number if isinstance(said, Taken) else said.numbers[0]
-            if (call := self._calls.get(number)) is None:
+            number = said.numbers[0] if isinstance(said, Cancel) else said.number
+            if isinstance(said, Answered):
+                self._take_answer(said)
+            elif (call := self._calls.get(number)) is None:
                 if isinstance(said, Cancel):
                     self._early.append(number)
                 return
-            if isinstance(said, Taken):
-                call.news.note_taken(CLOSED if said.closed else said.n)
-            self._peer.receive(said)
+            else:
+                if isinstance(said, Taken):
+                    call.news.note_taken(CLOSED if said.closed else said.n)
+                self._peer.receive(said)
         self._wake()
 
     # ---- out
     def _attend(self) -> None:
-        wakes, segment = select.poll(), self._agent.wake_fd()
+        wakes, segment = select.poll(), self._wake_fd()
         for fd in (segment, self._wakes):
             wakes.register(fd, select.POLLIN)
         while True:
@@ -160,6 +164,7 @@ class ServingPocket(Pocket):
         ended: list[tuple[_Call, Done, list[bytes]]] = []
         with self._lock:
             self._peer.look()
+            self._tell_calls()
             for call in list(self._calls.values()):
                 self._take_told(call, ended)
             if (now := time.monotonic()) - self._swept_at > SWEEP_S:
@@ -176,7 +181,12 @@ class ServingPocket(Pocket):
                 call.news.add(self._yielded(message, large), large)
             else:
                 ended.append((call, self._made_of(message, large), large))
-                self._saved = None
+                self._saved, call.is_over = None, True
+
+    def _news_of_calls(self) -> News | None:
+        if self._line is None:
+            return super()._news_of_calls()
+        return next((call.news for call in self._calls.values() if not call.is_over), None)
 
     def _end(self, call: _Call, done: Done, large: list[bytes]) -> None:
         run, at, news = call.news.end(large)
@@ -236,15 +246,6 @@ class ServingPocket(Pocket):
             return super()._tell_items()
         self._wake()
         return self._hooks.runner != threading.get_ident()
-
-
-def or_end(work: Callable[[], None]) -> None:
-    """Do that, without which this process is of no use."""
-    try:
-        work()
-    except BaseException:
-        traceback.print_exc(file=sys.__stderr__)
-        os._exit(1)
 
 
 def _named(values: Sequence[Value]) -> Iterator[Key]:

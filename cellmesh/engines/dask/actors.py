@@ -135,8 +135,8 @@ class DaskActors:
         self._spawn(actor.orders.put([list(Order(CANCEL, number))]))
 
     def say(self, number: Handle, message: bytes) -> None:
-        """Tell the pocket that runs a call something."""
-        if (actor := self._of_call.get(number)) is not None and actor.worker:
+        """Tell the pocket of an actor something, or that which runs a call."""
+        if (actor := self._actors.get(number) or self._of_call.get(number)) is not None and actor.worker:
             self._spawn(actor.orders.put([list(Order(SAY, data=message))]))
 
     def look(self, workers: Mapping[str, Worker]) -> None:

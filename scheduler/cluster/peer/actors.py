@@ -71,6 +71,7 @@ class There(Struct):
     lease: int = 0  # under which it lives there, for as long as it does
     calls: dict[int, int] = {}  # under way: number -> slot of the task
     is_killed: bool = False  # for good, before it was there
+    has_waiting: bool = False  # calls, when there was looked last
 
 
 class Here(Struct):
@@ -111,6 +112,16 @@ class Actors:
     def n_here(self) -> int:
         """Actors of the peer that live here."""
         return len(self._here)
+
+    @property
+    def n_there(self) -> int:
+        """Actors whose calls go there."""
+        return len(self._there)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether calls of one of these were waiting here at the last `look`."""
+        return any(actor.has_waiting for actor in self._there.values())
 
     # ---- of this node, there
     def begin(self, index: int, slot: int, number: int) -> Value:
@@ -222,8 +233,11 @@ class Actors:
             self._tell_saved()
         if not self._there:
             return
+        for actor in self._there.values():
+            actor.has_waiting = False
         for news in self._remote_node.actor_news(list(self._there)):
             actor = self._there[news.actor]
+            actor.has_waiting = news.has_calls
             if news.is_killed and actor.there is None:
                 actor.is_killed |= news.for_good
                 self._peer.send(Kill(None, actor.number, news.for_good))

@@ -181,6 +181,10 @@ class TasksOut:
             **more,
         )
 
+    def results_of(self, number: int) -> list[int]:
+        """The slots here of what a task that runs there returns."""
+        return self._tasks[number].results
+
     def cancel_unwanted(self, again: bool = False) -> None:
         """Say which of them are not wanted any more. `again`: also those that the peer knows of, since what had not
         begun there when it heard of that goes on."""

@@ -2,8 +2,8 @@
 
     python tests/engines/faults/kill_drill.py ENGINE SEED N       ENGINE: fake, ray, dask
 
-A drill is a tree of tasks, large values that tasks make and take, a generator, and calls of an actor that saves
-checkpoints. At a moment, which is a number of beginnings, one process is killed, or stands still for a while: the one
+A drill is a tree of tasks, large values that tasks make and take, a generator, calls of an actor that saves
+checkpoints, and tasks that call another one. At a moment, which is a number of beginnings, one process is killed, or stands still for a while: the one
 that has begun last, the actor's, or what stands for the engine on this machine. Every value must be what it is when
 nobody disturbs, or the error that docs/engines.md has for what was killed; no task begins more often than it may.
 """
@@ -35,7 +35,7 @@ from cellmesh.exceptions import ObjectLostError
 from cellmesh.session.current import current
 
 WHAT = ("task", "actor", "engine", "pause")
-N_LEAVES, N_LARGE, N_ITEMS, N_CALLS = 32, 3, 6, 8
+N_LEAVES, N_LARGE, N_ITEMS, N_CALLS, N_PUSHES = 32, 3, 6, 8, 6
 MAX_RETRIES = 3
 LARGE = 1 << 17  # numbers, a megabyte: no parcel takes so much
 PATIENCE_S = 120.0
@@ -110,6 +110,13 @@ class Sum:
         return sum(self.given)
 
 
+@cellmesh.remote(max_retries=MAX_RETRIES)
+def push(notes: Notes, there: Any, i: int) -> int:
+    notes.add(f"push-{i}")
+    there.add.remote(100 + i)  # for which nobody waits
+    return min(cellmesh.get(there.add.remote(i)), i)
+
+
 def begin(notes: Notes) -> Callable[[], dict[str, Any]]:
     """Begin the work; what is returned waits for its values, or for the errors of which the documentation tells."""
     level = [square.remote(notes, i) for i in range(N_LEAVES)]
@@ -121,6 +128,8 @@ def begin(notes: Notes) -> Callable[[], dict[str, Any]]:
     stream = items.remote(notes)
     actor = Sum.remote(notes)
     calls = [actor.add.remote(i) for i in range(N_CALLS)]
+    there = Sum.remote(notes)
+    pushes = [push.remote(notes, there, i) for i in range(N_PUSHES)]
 
     def values() -> dict[str, Any]:
         return {
@@ -129,6 +138,8 @@ def begin(notes: Notes) -> Callable[[], dict[str, Any]]:
             "given": cellmesh.get(given, timeout=PATIENCE_S),
             "items": cellmesh.get(list(stream), timeout=PATIENCE_S),
             "calls": cellmesh.get(calls, timeout=PATIENCE_S)[-1],
+            "pushes": cellmesh.get(pushes, timeout=PATIENCE_S),
+            "pushed": cellmesh.get(there.add.remote(0), timeout=PATIENCE_S),
         }
 
     return values
@@ -147,8 +158,10 @@ EXPECTED = {
     "given": float(LARGE),
     "items": [10 * i for i in range(N_ITEMS)],
     "calls": sum(range(N_CALLS)),
+    "pushes": list(range(N_PUSHES)),
+    "pushed": sum(i + 100 + i for i in range(N_PUSHES)),
 }
-N_BEGUN = 2 * N_LEAVES - 1 + 2 * N_LARGE + 1 + 1 + N_ITEMS + N_CALLS
+N_BEGUN = 2 * N_LEAVES - 1 + 2 * N_LARGE + 1 + 1 + N_ITEMS + N_CALLS + 3 * N_PUSHES
 
 
 # ---- who is killed

@@ -1,0 +1,161 @@
+"""Calls of actors of the session, in the pocket of the task, or the actor, that makes them.
+
+There a handle is a stand-in, as on any other node, so its calls come out of the segment as messages for the node that
+the pocket takes for the session's. They become news of the task that runs, once all is made that they refer to; what
+they return is named with them, so that home knows it from then on. The answers are heard in any thread.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from ...objstore._core import FAILURE_OBJECT_LOST, OBJECT_FAILED
+from ...scheduler.cluster.messages import Cancel, Kill, Result, Task, Tasks, Value
+from ..parcels import Answered, Given, Key, Uncalled
+
+Asked = Task | Uncalled | Kill
+
+
+class Calling:
+    """Which calls wait until they can be told of, and which have no answer.
+
+    Attributes
+    ----------
+    pocket : int
+        What this one is called towards home: another process for the same task is another one.
+    is_alone : bool
+        Nobody answers any more.
+    """
+
+    def __init__(self) -> None:
+        self.pocket: int = time.time_ns()
+        self.is_alone: bool = False
+        self._lines: dict[Key, deque[Asked]] = {}  # by actor, so that none waits for what another line has
+        self._open: dict[int, int] = {}  # calls without an answer, by number -> how many values each returns
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def unanswered(self) -> list[int]:
+        """The calls that have no answer, by number."""
+        return list(self._open)
+
+    def hear(self, message: Tasks | Cancel | Kill) -> None:
+        """The segment asks for that."""
+        match message:
+            case Tasks(tasks):
+                for task in tasks:
+                    assert task.actor is not None  # a pocket gives nobody else its tasks
+                    self._line(task.actor.slot, task.actor.generation).append(task)
+                    self._open[task.number] = task.n_returns
+            case Cancel(numbers):
+                self._cancel(set(numbers))
+            case Kill(actor):
+                assert actor is not None  # it makes none
+                self._line(actor.slot, actor.generation).append(message)
+
+    def _line(self, *actor: int) -> deque[Asked]:
+        return self._lines.setdefault((actor[0], actor[1]), deque())
+
+    def _cancel(self, numbers: set[int]) -> None:
+        for line in self._lines.values():
+            waiting = [ask.number for ask in line if isinstance(ask, Task) and ask.number in numbers]
+            if waiting:
+                line.append(Uncalled(self.pocket, waiting))
+            numbers -= set(waiting)
+        if numbers:
+            self._line(-1, 0).append(Uncalled(self.pocket, sorted(numbers)))
+
+    def waiting(self, is_made: Callable[[Task], bool]) -> Iterator[list[Task] | Uncalled | Kill]:
+        """What can be told of now, each actor's in order: calls of which `is_made` holds, together as far as that
+        goes."""
+        found = True
+        while found:
+            found = False
+            for line in list(self._lines.values()):
+                tasks: list[Task] = []
+                while line and isinstance(ask := line[0], Task) and is_made(ask):
+                    tasks.append(ask)
+                    line.popleft()
+                if tasks:
+                    yield tasks
+                if line and not isinstance(ask := line[0], Task):
+                    line.popleft()
+                    yield ask
+                    found = True
+                found |= bool(tasks)
+        self._lines = {actor: line for actor, line in self._lines.items() if line}
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether something waits until it can be told of."""
+        return bool(self._lines)
+
+    def answered(self, said: Answered) -> Result | None:
+        """The result of a call; None: it is known, or is not of this pocket. `said.objects` are to be known by then."""
+        if said.pocket != self.pocket or self._open.pop(said.number, None) is None:
+            return None
+        return Result(said.number, int(said.failed), [with_bytes(given, said.data) for given in said.values])
+
+    def abandon(self) -> list[Result]:
+        """Nobody will answer those that are open: what they are told then."""
+        lost, self._open, self._lines = self._open, {}, {}
+        return [Result(number, 1, [Value(OBJECT_FAILED, code=FAILURE_OBJECT_LOST)] * n) for number, n in lost.items()]
+
+
+def with_bytes(given: Given, data: Sequence[bytes]) -> Value:
+    """A value with its bytes."""
+    return given.value if given.blob < 0 else replace(given.value, data=data[given.blob])
+
+
+class Attendant:
+    """A thread that looks whenever there may be something to see.
+
+    Parameters
+    ----------
+    fd : int
+        Readable when there may be.
+    look : callable ()
+    """
+
+    def __init__(self, fd: int, look: Callable[[], None]) -> None:
+        self._fd, self._look = fd, look
+        self._wakes, self._woken = os.pipe2(os.O_CLOEXEC)
+        self._is_over = False
+        self._thread = threading.Thread(target=or_end, args=(self._attend,), name="cellmesh-calls", daemon=True)
+        self._thread.start()
+
+    def _attend(self) -> None:
+        wakes = select.poll()
+        for fd in (self._fd, self._wakes):
+            wakes.register(fd, select.POLLIN)
+        while not self._is_over:
+            self._look()  # at first, too: the segment tells of nothing at which nobody has looked
+            for fd, _ in wakes.poll():
+                os.read(fd, 4096)
+
+    def end(self) -> None:
+        """Returns when it looks no more."""
+        self._is_over = True
+        os.write(self._woken, b"\0")
+        self._thread.join()
+        for fd in (self._wakes, self._woken):
+            os.close(fd)
+
+
+def or_end(work: Callable[[], None]) -> None:
+    """Do that, without which this process is of no use."""
+    try:
+        work()
+    except BaseException:
+        traceback.print_exc(file=sys.__stderr__)
+        os._exit(1)

@@ -1,0 +1,94 @@
+"""Calls that tasks on an engine make, where it depends on the engine what happens: on the fake one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from cellmesh.scheduler.cluster.peer.actors import MOST_CALLS
+from engines.calls.test_conformance_calls import Log, get
+from support.flags import Flag
+
+from cellmesh.exceptions import ActorDiedError, ActorUnavailableError
+
+
+def test_more_calls_than_may_be_under_way_are_all_made(start: Callable[..., ModuleType]) -> None:
+    cm = start()
+
+    @cm.remote
+    def call(log: Any, n: int) -> None:
+        for i in range(n):
+            log.add.remote(i)
+
+    log = cm.remote(Log).remote()
+    get(call.remote(log, MOST_CALLS + 100))
+    assert get(log.all.remote()) == list(range(MOST_CALLS + 100))
+
+
+def test_an_actor_on_this_machine_is_called_from_there(start: Callable[..., ModuleType]) -> None:
+    cm = start(num_cpus=1)
+    here = cm.remote(Log).options(num_cpus=1).remote()
+    assert get(here.add.remote("before")) == 1  # it has the CPU of this machine
+
+    @cm.remote
+    def call(log: Any) -> tuple[int, float]:
+        return cm.get(log.add.remote("there")), float(cm.get(log.large.remote(100_000)).sum())
+
+    assert get(call.remote(here)) == (2, 200_000.0)
+    assert get(here.all.remote()) == ["before", "there"]
+
+
+def test_calls_wait_until_a_dead_actor_is_there_again(start: Callable[..., ModuleType]) -> None:
+    cm = start()
+
+    @cm.remote
+    def call(log: Any) -> list[Any]:
+        found: list[Any] = []
+        for ref in (log.add.remote(1), log.die.remote(), log.add.remote(2)):
+            try:
+                found.append(cm.get(ref))
+            except (ActorUnavailableError, ActorDiedError) as error:
+                found.append(type(error).__name__)
+        return found
+
+    log = cm.remote(Log).options(max_restarts=1).remote()
+    assert get(call.remote(log)) == [1, "ActorUnavailableError", 1]
+
+
+def test_a_task_that_is_tried_again_calls_again(start: Callable[..., ModuleType], tmp_path: Path) -> None:
+    cm = start()
+
+    @cm.remote(retry_exceptions=True, max_retries=1)
+    def call(log: Any, failed: Flag) -> int:
+        n = cm.get(log.add.remote("again"))
+        if not failed.is_set():
+            failed.set()
+            raise OSError("once")
+        return n
+
+    log = cm.remote(Log).remote()
+    assert get(call.remote(log, Flag(tmp_path / "failed"))) == 2
+    assert get(log.all.remote()) == ["again"] * 2
+
+
+def test_what_a_task_takes_from_a_call_lives_on_as_long_as_it_is_needed(start: Callable[..., ModuleType]) -> None:
+    cm = start()
+
+    @cm.remote
+    def call(log: Any) -> list[Any]:
+        return [log.large.remote(100_000), *cm.get(log.refs.remote())]
+
+    @cm.remote
+    def total(refs: list[Any]) -> float:
+        return float(sum(cm.get(ref).sum() for ref in refs if not isinstance(cm.get(ref), str)))
+
+    log = cm.remote(Log).remote()
+    refs = get(call.remote(log))
+    assert get(total.remote(refs)) == 300_000
+    cm.kill(log)
+    with pytest.raises(ActorDiedError):
+        get(log.add.remote(1))
+    assert get(refs[0]).sum() == 200_000
