@@ -19,7 +19,6 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pickle import PickleBuffer
 from typing import Any
@@ -255,15 +254,72 @@ def _looks_at_versions() -> Callable[[], dict[str, str]]:
 
 
 # ---------------------------------------------------------------- in the engine's process
-@dataclass
 class _Actor:
-    """`limits`: as of `Parcel`; `place`: of its next call; `n_calls`: that are under way."""
+    """An actor with one call at a time, by the Ray actor that it lives in, an `ActorHost`. What these methods return is
+    Ray's. `n_calls`: that are under way; `is_over`: its process has ended, and Ray does not know."""
 
-    host: Any
-    limits: Sequence[int]
-    place: int = 0
-    n_calls: int = 0
-    is_over: bool = False
+    def __init__(self, host: Any, office: Any) -> None:
+        self.host, self._office = host, office
+        self.n_calls: int = 0
+        self.is_over: bool = False
+
+    def watch(self) -> Any:
+        """Its end."""
+        return self.host.watch.options(concurrency_group="watch").remote()
+
+    def run(self, number: Handle, parcel: Parcel, blobs: Sequence[Any]) -> Any:
+        """Run a parcel."""
+        return self._run(parcel, blobs, number)
+
+    def _run(self, parcel: Parcel, blobs: Sequence[Any], *what: Any) -> Any:
+        run = self.host.run.options(num_returns=1 + parcel.n_results)
+        return run.remote(*what, parcel.n_results, parcel.data, *blobs)
+
+    def ended(self, number: Handle, is_lost: bool) -> None:
+        """A parcel has. `is_lost`: on its way to the host."""
+
+    def cancel(self, number: Handle) -> Any:
+        """Have a parcel not run; whether it will not."""
+        return self.host.cancel.options(concurrency_group="cancel").remote(number)
+
+    def hear(self, number: Handle, message: bytes) -> None:
+        """Tell the pocket that runs a parcel something."""
+        self._office.tell.remote(number, message)
+
+    def end(self, then: Callable[[Any], None]) -> None:
+        """End it as a program ends; `then`: called when that is done, if Ray's actor is to be killed then."""
+        self.host.end.remote().future().add_done_callback(then)
+
+
+class _ConcurrentActor(_Actor):
+    """The same of one with several calls at a time, in a `ConcurrentHost`. Each parcel comes there with its place."""
+
+    def __init__(self, host: Any, office: Any) -> None:
+        super().__init__(host, office)
+        self._n_given = 0
+        self._places: dict[Handle, int] = {}  # of parcels that are under way
+
+    def watch(self) -> Any:
+        return self.host.watch.remote()
+
+    def run(self, number: Handle, parcel: Parcel, blobs: Sequence[Any]) -> Any:
+        place = self._places[number] = self._n_given
+        self._n_given += 1
+        return self._run(parcel, blobs, place, parcel.group)
+
+    def ended(self, number: Handle, is_lost: bool) -> None:
+        place = self._places.pop(number)
+        if is_lost:
+            self.host.cancel.remote(place)  # those behind it wait for it
+
+    def cancel(self, number: Handle) -> Any:
+        return self.host.cancel.remote(self._places.get(number, -1))
+
+    def hear(self, number: Handle, message: bytes) -> None:
+        self.host.hear.remote(message)
+
+    def end(self, then: Callable[[Any], None]) -> None:
+        self.host.end.remote()  # and `watch` tells
 
 
 class RayEngine(TaskEngine):
@@ -286,7 +342,7 @@ class RayEngine(TaskEngine):
         self._runs: dict[Handle, list[Any]] = {}  # refs that Ray gives: of the outcome, and of large values
         self._blobs: dict[Blob, Any] = {}
         self._actors: dict[EngineActor, _Actor] = {}
-        self._calls: dict[Handle, tuple[_Actor, int]] = {}  # that are under way -> actor, place
+        self._calls: dict[Handle, _Actor] = {}  # that are under way, and were not cancelled
         self._tasks: dict[tuple[Any, ...], Any] = {}  # by what is asked for
         self._nodes: list[EngineNode] = []
         self._closes = threading.Event()
@@ -422,12 +478,11 @@ class RayEngine(TaskEngine):
         options = actor_options(parcel.resources, keeps)
         if parcel.limits:
             host = self._concurrent_host.options(**options).remote(list(parcel.limits), begin_process)
-            watch = host.watch.remote()
+            actor: _Actor = _ConcurrentActor(host, self._office)
         else:
-            host = self._host.options(**options).remote(name)
-            watch = host.watch.options(concurrency_group="watch").remote()
-        actor = self._actors[number] = _Actor(host, parcel.limits)
-        watch.future().add_done_callback(partial(self._actor_ended, number, name))
+            actor = _Actor(self._host.options(**options).remote(name), self._office)
+        self._actors[number] = actor
+        actor.watch().future().add_done_callback(partial(self._actor_ended, number, name))
         self._give(number, actor, parcel)
         return number
 
@@ -442,12 +497,9 @@ class RayEngine(TaskEngine):
 
     def _give(self, number: Handle, actor: _Actor, parcel: Parcel) -> None:
         blobs = [self._blobs[blob] for blob in parcel.blobs]
-        run, place = actor.host.run.options(num_returns=1 + parcel.n_results), actor.place
-        actor.place += 1
-        what = (place, parcel.group) if actor.limits else (number,)
-        refs = run.remote(*what, parcel.n_results, parcel.data, *blobs)
+        refs = actor.run(number, parcel, blobs)
         self._runs[number] = refs = refs if isinstance(refs, list) else [refs]
-        self._calls[number] = actor, place
+        self._calls[number] = actor
         with self._lock:
             actor.n_calls += 1
         refs[0].future().add_done_callback(partial(self._call_ended, number, actor))
@@ -461,10 +513,13 @@ class RayEngine(TaskEngine):
             self._kill(actor.host)
 
     def _tell_call(self, number: Handle, actor: _Actor, future: Any) -> None:
-        _, place = self._calls.pop(number, (None, -1))
-        if place < 0:
-            return  # it was cancelled
-        if (error := future.exception()) is None:
+        error = future.exception()
+        is_over = isinstance(error, self._ray.exceptions.RayActorError)
+        is_cancelled = self._calls.pop(number, None) is None
+        actor.ended(number, is_lost=error is not None and not is_over)
+        if is_cancelled:
+            return
+        if error is None:
             outcome = future.result()
             if not isinstance(outcome, bool):
                 self._ended(number, 1, future)
@@ -473,10 +528,8 @@ class RayEngine(TaskEngine):
         else:
             kind, text = actor_failure_of(self._ray.exceptions, error)
             n_runs = 1  # which calls had begun Ray does not tell
-            if isinstance(error, self._ray.exceptions.RayActorError):
+            if is_over:
                 self._kill(actor.host)  # it may be there still, and not be reached
-            elif actor.limits:
-                actor.host.cancel.remote(place)  # it did not come
         del self._runs[number]
         self._tell(Failed(number, kind, n_runs, text))
 
@@ -484,7 +537,7 @@ class RayEngine(TaskEngine):
         actor = self._actors.pop(number, None)
         if self._closes.is_set():
             return
-        if actor is not None and actor.limits and future.exception() is None:
+        if actor is not None and future.exception() is None:
             with self._lock:
                 actor.is_over = True
                 is_over = not actor.n_calls
@@ -509,9 +562,7 @@ class RayEngine(TaskEngine):
         if force:
             self._kill(found.host)
         else:
-            asked = found.host.end.remote()
-            if not found.limits:
-                asked.future().add_done_callback(lambda future: self._kill(found.host))
+            found.end(lambda future: self._kill(found.host))
 
     def _kill(self, host: Any) -> None:
         """In a thread: Ray answers, and in its own threads nobody may wait for that."""
@@ -524,21 +575,15 @@ class RayEngine(TaskEngine):
 
     def say(self, handle: Handle, message: bytes) -> None:
         """Tell the pocket that runs a parcel something."""
-        actor, _ = self._calls.get(handle, (None, 0))
-        if actor is not None and actor.limits:
-            actor.host.hear.remote(message)
+        if (actor := self._calls.get(handle)) is not None:
+            actor.hear(handle, message)
         elif handle in self._runs:
             self._office.tell.remote(handle, message)
 
     def cancel(self, handle: Handle, force: bool) -> None:
         """End a parcel: a task that runs is interrupted, a call is not."""
-        if (found := self._calls.get(handle)) is not None:
-            actor, place = found
-            if actor.limits:
-                asked = actor.host.cancel.remote(place)
-            else:
-                asked = actor.host.cancel.options(concurrency_group="cancel").remote(handle)
-            asked.future().add_done_callback(partial(self._call_cancelled, handle))
+        if (actor := self._calls.get(handle)) is not None:
+            actor.cancel(handle).future().add_done_callback(partial(self._call_cancelled, handle))
         elif (refs := self._runs.get(handle)) is not None:
             self._ray.cancel(refs[0], force=force)
 
