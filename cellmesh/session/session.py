@@ -210,6 +210,10 @@ class Session:
         """What the store knows the environment of a task with these options by."""
         return runtime_env.number_of(runtime_env.effective(options, self.environment), self.in_cluster)
 
+    def package_dir(self) -> str:
+        """Below which folders of other machines are unpacked here."""
+        return self.node.session_dir
+
     def shape(
         self,
         demand: dict[str, float],

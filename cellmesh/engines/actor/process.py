@@ -1,6 +1,6 @@
 """`python -m cellmesh.engines.actor.process LINE PARENT`: a pocket in a process of its own, for an actor of an engine
-that has no process for it, or whose calls are to run at the same time, as an engine has no main thread for that. It
-ends with its parent, and when that closes the line.
+that has no process for it, or whose calls are to run at the same time, as an engine has no main thread for that; or
+for tasks of one environment (`environment.processes`). It ends with its parent, and when that closes the line.
 
 Beside it `ActorProcess`, by which the parent has it.
 """
@@ -35,7 +35,8 @@ MODULE = "cellmesh.engines.actor.process"
 
 
 class Asked(Struct, frozen=True, array_like=True):
-    """A parcel, by its number on this line, and the bytes of its blobs; or, 0, what the pocket is told."""
+    """A parcel, by its number on this line, and the bytes of its blobs; or, 0, what the pocket is told; or, below, that
+    the parcel of that number without its sign is to be interrupted."""
 
     number: int
     data: bytes
@@ -43,7 +44,8 @@ class Asked(Struct, frozen=True, array_like=True):
 
 
 class Answer(Struct, frozen=True, array_like=True):
-    """Its outcome; or, 0, what the pocket says meanwhile, with what is large in that."""
+    """Its outcome, without data if it was interrupted; or, 0, what the pocket says meanwhile, with what is large in
+    that."""
 
     number: int
     data: bytes
@@ -81,9 +83,9 @@ class ActorProcess:
         self._line.send_bytes(msgpack.encode(sys.path))
         threading.Thread(target=self._listen, name="cellmesh-actor", daemon=True).start()
 
-    def run(self, data: bytes, blobs: Sequence[Any], over: Over) -> None:
-        """Have it run a parcel: the constructor, and then calls. One that does not serve several at a time runs them
-        one after the other."""
+    def run(self, data: bytes, blobs: Sequence[Any], over: Over) -> int:
+        """Have it run a parcel: the constructor, and then calls; or tasks. One that does not serve several at a time
+        runs them one after the other. Returns the parcel's number."""
         asked = Asked(next(self._numbers), data, [bytes(blob) for blob in blobs])
         with self._lock:
             if not (is_over := self._is_over):
@@ -92,6 +94,11 @@ class ActorProcess:
             over(None)
         else:
             self._send(asked)
+        return asked.number
+
+    def interrupt(self, number: int) -> None:
+        """Interrupt a parcel with tasks: it has an outcome, or one without data."""
+        self._send(Asked(-number, b""))
 
     def hear(self, message: bytes) -> None:
         """Tell its pocket something."""
@@ -170,12 +177,16 @@ class _Actor:
     def __init__(self, line: _ToParent) -> None:
         self._line = line
         self._parcels: SimpleQueue[Asked | None] = SimpleQueue()  # for the main thread
+        self._running = self._to_interrupt = 0  # numbers of parcels
         self._served: ServingPocket | None = None
+        self._main = threading.get_ident()
+        signal.signal(signal.SIGINT, self.interrupt)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # which Ray blocks in what it begins
 
     def run(self) -> None:
         """Run parcels in the main thread, to the end; if it takes several calls at a time, the first alone."""
         while (asked := self._parcels.get()) is not None:
-            outcome = pocket.run(asked.data, asked.blobs, self._line, ServingPocket)
+            outcome = self._run(asked)
             here = pocket.here()
             if isinstance(here, ServingPocket) and here.serves:
                 here.attend(self._line)
@@ -184,13 +195,33 @@ class _Actor:
             if self._served is not None:
                 self._served.serve()
 
+    def _run(self, asked: Asked) -> Outcome:
+        try:
+            try:
+                self._running = asked.number
+                if self._to_interrupt != asked.number:
+                    return pocket.run(asked.data, asked.blobs, self._line, ServingPocket)
+            finally:
+                self._running = 0
+        except KeyboardInterrupt:
+            pass
+        return Outcome(b"")
+
+    def interrupt(self, number: int, frame: Any) -> None:
+        """A signal handler: interrupts the parcel that is to be."""
+        if self._running and self._running == self._to_interrupt:
+            pocket.interrupt()
+
     def hear(self) -> None:
         """In another thread."""
         try:
             while True:
                 asked = decode_asked(self._line.connection.recv_bytes())
-                if not asked.number:
-                    pocket.hear(asked.data)
+                if asked.number < 0:
+                    self._to_interrupt = -asked.number
+                    signal.pthread_kill(self._main, signal.SIGINT)
+                elif not asked.number:
+                    pocket.hear(asked.data or None)
                 elif self._served is None:
                     self._parcels.put(asked)
                 else:

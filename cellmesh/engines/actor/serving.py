@@ -75,7 +75,6 @@ class ServingPocket(Pocket):
         self._line, self._hooks.runner = line, 0
         sys.stdout, sys.stderr = self._streams
         signal.signal(signal.SIGINT, interrupter(self._worker))
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # which Ray blocks in what it begins
         repeat_interrupts()
         process_exit.before_exit = lambda status: self._look()  # what has ended is told
         for work in (self._attend, self._run_tasks):
