@@ -57,6 +57,7 @@ class Members:
         self.shape: Shape = shape
         self.on_death: OnDeath = on_death
         self.again: Callable[[int], ActorHandle[Any]] | None = again
+        self.reserved: PlacementGroup | None = reserved
         self.version: int = 0  # goes up when a rank has another actor
         self._lock = threading.Lock()
         self._places: list[ActorPlace] = []
