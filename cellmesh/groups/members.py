@@ -18,6 +18,7 @@ from ..session.current import current, of_client
 from ..session.futures import without_frames
 from ..submit.actor import ActorHandle, find_actor
 from ..submit.placement_groups import PlacementGroup
+from .on_death import remedy
 from .shape import Shape
 
 if TYPE_CHECKING:
@@ -110,9 +111,7 @@ class Members:
         """The error of who needs a member that is dead."""
         words, error = self.death(rank)
         return GroupMemberDiedError(
-            f"member {rank} of the group {self.class_name} is dead: {words}\n\n"
-            f"restart({rank}) of the group makes it anew, and a part without it can be called; "
-            'on_death="restart" or "shrink" has the group do without you',
+            f"member {rank} of the group {self.class_name} is dead: {words}\n\n{remedy(rank)}",
             rank=rank,
             error=error,
         )

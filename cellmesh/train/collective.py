@@ -20,17 +20,19 @@ A rank is a process, or a thread of one. The collectives of a communicator are c
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from ..groups.times import CollectiveTimes, RankTimes
 from ..objects import get, put
+from ..shared_memory import shared_array
 from .exceptions import CollectiveMismatchError
 from .flat import Flat, check_dtypes, check_size, counted, slices_of, text_of
 from .reductions import Reduction, combined, reduction_of
-from .rounds import LINE_BYTES, RoundMemory, Rounds
+from .rounds import LINE_BYTES, RoundMemory, Rounds, Wait
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -70,6 +72,8 @@ class CollectiveMemory:
         # As large a slot as a part of one element for each rank needs.
         self.all: RoundMemory = RoundMemory(n_ranks, max(slot_bytes, LINE_BYTES * n_ranks))
         self.times: CollectiveTimes = CollectiveTimes(n_ranks)
+        # Of a rank that waits for a message the number of the pair, from 1; else 0.
+        self.awaits: NDArray[np.int64] = shared_array(n_ranks, np.int64)
         # One for each pair and direction, so that messages one way do not wait for those the other way.
         self.channels: dict[tuple[int, int], RoundMemory] = {
             (source, to): RoundMemory(2, CHANNEL_BYTES)
@@ -83,9 +87,16 @@ class CollectiveMemory:
         """Whether a rank has died or left the group, so that nothing can be done in it any more."""
         return self.all.barrier.broken
 
-    def waiting(self) -> dict[int, str]:
-        """The ranks that wait in a collective for others, which have not called it yet, and what it is."""
-        return self.all.waiting()
+    def waits(self) -> dict[int, Wait]:
+        """The ranks that wait for others: in a collective that these have not called yet, or for the other end of a
+        message; and what it is.
+        """
+        found = self.all.waits()
+        for rank, number in enumerate(self.awaits.tolist()):
+            pair = divmod(number - 1, self.n_ranks)
+            if number and (wait := self.channels[pair].waits().get(pair.index(rank))) is not None:
+                found[rank] = wait
+        return found
 
     def abort(self) -> None:
         """Break the group, for a rank that cannot come any more: who waits, and who comes, gets a GroupBrokenError."""
@@ -342,13 +353,25 @@ class Communicator:
         """Send an array to a rank, which calls `recv`; waits until it does. Messages from one rank to another arrive in
         their order; both ends give the same tag.
         """
-        self._message("send(to)", (self.rank, to), array, tag)
+        with self.awaited((self.rank, to)):
+            self.message("send(to)", (self.rank, to), array, tag)
 
     def recv(self, array: NDArray[Any], source: int, tag: int = 0) -> None:
         """Receive what a rank sends, into an array of the same shape and dtype."""
-        self._message("recv(source)", (source, self.rank), array, tag)
+        with self.awaited((source, self.rank)):
+            self.message("recv(source)", (source, self.rank), array, tag)
 
-    def _message(self, name: str, pair: tuple[int, int], array: NDArray[Any], tag: int) -> None:
+    @contextmanager
+    def awaited(self, pair: tuple[int, int]) -> Iterator[None]:
+        """The rank waits for a message from the first of a pair to the second, and does nothing else meanwhile."""
+        self._memory.awaits[self.rank] = 1 + pair[0] * self.n_ranks + pair[1]
+        try:
+            yield
+        finally:
+            self._memory.awaits[self.rank] = 0
+
+    def message(self, name: str, pair: tuple[int, int], array: NDArray[Any], tag: int) -> None:
+        """One end of a message, of any thread; `name`: of the argument that says the other end, for errors."""
         other = pair[1] if pair[0] == self.rank else pair[0]
         self._check_rank(name, other)
         if other == self.rank:

@@ -11,7 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 from ..api import cancel, get_runtime_context, kill, nodes, remote
-from ..exceptions import TaskError
+from ..exceptions import GetTimeoutError, TaskError
 from ..groups.fitting import most_that_fit
 from ..groups.making import group
 from ..groups.ref_group import RefGroup
@@ -28,7 +28,9 @@ from .rank import GroupPlan, GroupTask, Rank
 if TYPE_CHECKING:
     from ..groups.actor_group import ActorGroup
     from ..groups.making import Strategy
+    from .rounds import Wait
 
+LOOKS_EVERY_S = 1.0  # whether all ranks wait
 CAUSE_ENDS_WITHIN_S = 1.0  # a rank that has broken the group
 LEAVES_WITHIN_S = 5.0  # a rank that is interrupted has this long for what it does at its end
 ROOM_WITHIN_S = 2.0  # for all ranks, as those of the attempt before leave it; then fewer begin, where they may be
@@ -105,8 +107,10 @@ def _start(
 def _watch(refs: RefGroup[str], memory: CollectiveMemory | None) -> list[str]:
     """Wait for all ranks; how they ended. The first that fails ends the others."""
     try:
-        return get(refs)
+        return _values(refs, memory)
     except Exception as error:
+        if type(error) is GroupBrokenError:  # all wait
+            raise
         if isinstance(error, GroupBrokenError):  # of which the cause is to come
             if memory is not None:
                 memory.abort()
@@ -116,6 +120,29 @@ def _watch(refs: RefGroup[str], memory: CollectiveMemory | None) -> list[str]:
         raise _failure(rank, errors[rank], memory) from errors[rank]
     finally:
         _end(refs)
+
+
+def _values(refs: RefGroup[str], memory: CollectiveMemory | None) -> list[str]:
+    """What the ranks return.
+
+    Raises
+    ------
+    GroupBrokenError
+        All wait for others, so none will come.
+    """
+    seen: dict[int, Wait] = {}
+    while True:
+        try:
+            return get(refs, LOOKS_EVERY_S if memory is not None else None)
+        except GetTimeoutError as error:
+            if memory is None or isinstance(error, TaskError):
+                raise
+        waits = memory.waits()
+        if len(waits) == len(refs) and waits == seen:  # twice, as a look sees one rank after the other
+            memory.abort()
+            each = "; ".join(f"rank {rank} at {called.what}" for rank, called in sorted(waits.items()))
+            raise GroupBrokenError(f"all ranks wait for others, and none can go on: {each}")
+        seen = waits
 
 
 def _failure(rank: int, error: Exception, memory: CollectiveMemory | None) -> TrainError:

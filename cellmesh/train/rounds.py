@@ -15,7 +15,7 @@ that has joined breaks it by itself (`util/shared_sync.py`).
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -59,20 +59,27 @@ class RoundMemory:
         self.headers: NDArray[np.uint8] = arrays["headers"]
         self.pids: NDArray[np.int64] = arrays["pids"]
 
-    def waiting(self) -> dict[int, str]:
+    def waits(self) -> dict[int, Wait]:
         """The ranks that wait for others, which have not called what they have, and what that is. By whoever looks, of
         what lies there: ranks do nothing for it.
         """
         said = [max(map(_collective, rows)) for rows in self.headers.swapaxes(0, 1)]
         latest = max(number for number, _ in said)
-        found = {rank: what for rank, (number, what) in enumerate(said) if number == latest}
+        found = {rank: wait for rank, wait in enumerate(said) if wait.number == latest}
         return found if len(found) < len(said) and self.barrier.n_waiting == len(found) else {}
 
 
-def _collective(row: NDArray[np.uint8]) -> tuple[int, str]:
-    """Which of its collectives a header says a rank has called; 0 for none, and for one that is just being written."""
+class Wait(NamedTuple):
+    """What a rank has called: which of its collectives, or of the messages of a pair, it is, and its text."""
+
+    number: int
+    what: str
+
+
+def _collective(row: NDArray[np.uint8]) -> Wait:
+    """What a header says that a rank has called; number 0 for nothing, and for what is just being written."""
     number, _, what = row.tobytes().rstrip(b"\0").decode(errors="replace").partition(" ")
-    return int(number) if number.isdecimal() else 0, what
+    return Wait(int(number) if number.isdecimal() else 0, what)
 
 
 class Rounds:

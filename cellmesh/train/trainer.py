@@ -7,6 +7,7 @@ journal, its checkpoints, its restarts and its card, and a Tuner takes a trainer
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -159,6 +160,7 @@ class Trainer:
             No machine has what the ranks take.
         """
         self.check_room()
+        _check_call(self.loop, self.config)
         experiment = Tuner(self.as_trainable(), {}, run_config=self.run_config, if_exists=self.if_exists).fit()
         return self.check_result(experiment)
 
@@ -211,6 +213,18 @@ class Trainer:
                 f"{n} ranks with {each} each find no room {where}: ask for fewer, or for less, or start the session "
                 "with more (cellmesh.cluster_resources() says what there is)"
             )
+
+
+def _check_call(loop: Callable[..., Any], config: Mapping[str, Any] | None) -> None:
+    """`TypeError` if a function is not one of what it will be given."""
+    try:
+        inspect.signature(loop).bind(*([] if config is None else [config]))
+    except TypeError as error:
+        name = getattr(loop, "__name__", type(loop).__name__)
+        what = "without arguments, as no config= is given" if config is None else "with config= as its argument"
+        raise TypeError(f"{name} is called {what}: {error}") from None
+    except ValueError:  # it is compiled, and does not say
+        return
 
 
 def _run_in_trial(plan: GroupPlan, own: dict[str, Any] | None, config: dict[str, Any]) -> None:

@@ -287,6 +287,22 @@ def test_ranks_that_disagree_end_in_an_error_and_do_not_hang() -> None:
         train.Trainer(reports_alone, num_workers=2).fit()
 
 
+def test_ranks_that_all_wait_for_each_other_end_in_an_error() -> None:
+    def sends_what_nobody_receives() -> None:
+        if me() == 0:
+            train.get_context().communicator.send(np.zeros(3), 1)
+
+    with pytest.raises(train.TrainingFailedError, match="all ranks wait for others, and none can go on: ") as told:
+        train.Trainer(sends_what_nobody_receives, num_workers=2).fit()
+    assert "rank 0 at message 0 from rank 0 to 1 of float64 (3,); rank 1 at the end of the function" in str(told.value)
+
+    def both_receive() -> None:
+        train.get_context().communicator.recv(np.zeros(3), 1 - me())
+
+    with pytest.raises(train.TrainingFailedError, match=r"rank 0 at message 0 from rank 1 to 0.*rank 1 at message"):
+        train.Trainer(both_receive, num_workers=2).fit()
+
+
 def test_folders_of_all_ranks_are_one_checkpoint() -> None:
     def shards() -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -422,6 +438,12 @@ def test_a_scheduler_stops_all_ranks_of_a_trial() -> None:
             train.TrainError,
             "1 ranks with {'GPU': 1.0, 'CPU': 1.0} each find no room on one machine",
         ),
+        (
+            lambda: train.Trainer(counts).fit(),
+            TypeError,
+            "counts is called without arguments, as no config= is given: missing a required argument: 'config'",
+        ),
+        (lambda: train.Trainer(me, config={}).fit(), TypeError, "me is called with config= as its argument: too many"),
         (lambda: train.report(x=1), RuntimeError, "this is not a rank"),
         (lambda: train.get_dataset_shard(), RuntimeError, "this is not a rank"),
     ],
