@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 LOOKS_EVERY_S = 0.2
 TELLS_AFTER_S = 2.0  # that ranks wait for others
+STAYS_SO_S = 0.4  # before it is taken for certain, as a look sees one rank after the other
 SLOWEST_S = 1.0  # a rank that the others have waited for so long is named at the end
 SLOWEST_SHARE = 0.2  # and this share of the cell's time
 STOPS_WITHIN_S = 5.0  # a rank that is interrupted; longer only in C code that does not look
@@ -65,6 +66,7 @@ class CellInRanks:
         self._stopped: set[int] = set()
         self._broken: GroupBrokenError | None = None
         self._seen: tuple[set[int], dict[int, Wait], list[int]] | None = None  # by the last look
+        self._seen_at = 0.0  # for the first time
         self._awaited: Counter[int] = Counter()  # looks at which all that waited did so for this rank
 
     def add(self, rank: int, refs: list[ObjectRef]) -> None:
@@ -119,7 +121,8 @@ class CellInRanks:
         left = set(self._left)  # before the look at who waits: a rank that had ended before that will not come
         waits = self._collectives.waits() if self._collectives is not None else {}
         at_barrier = self._at_barrier()
-        seen, self._seen = self._seen, (left, waits, at_barrier)
+        if self._seen != (left, waits, at_barrier):
+            self._seen, self._seen_at = (left, waits, at_barrier), time.monotonic()
         places = {"barrier()": at_barrier}
         for rank, called in waits.items():
             places.setdefault(called.what, []).append(rank)
@@ -132,7 +135,7 @@ class CellInRanks:
             failed = next(iter(self.errors))
             for place, some in waiting.items():
                 self._stop(some, f"interrupted at {place}: rank {failed} has failed")
-        elif waiting and not awaited and seen == self._seen:  # twice, as a look sees one rank after the other
+        elif waiting and not awaited and time.monotonic() - self._seen_at >= STAYS_SO_S:
             part = [rank for rank in absent if rank in self.calls]
             why = f"{in_words(part)} ended the cell without it" if part else ""
             out = [rank for rank in absent if rank not in self.calls]

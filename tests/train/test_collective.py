@@ -331,6 +331,31 @@ def test_who_waits_for_the_other_end_of_a_message_is_seen_from_outside() -> None
     assert memory.waits() == {}
 
 
+def test_who_waits_in_a_part_of_the_group_is_seen_from_outside() -> None:
+    memory, may_come = CollectiveMemory(3, SLOT), threading.Event()
+
+    def one(rank: int) -> None:
+        with Communicator(memory, rank) as comm:
+            part = comm.split([2, 0])
+            if part is not None:
+                part.barrier()
+                if rank == 2:
+                    may_come.wait()
+                part.all_reduce(np.ones(2))
+            comm.barrier()
+
+    with ThreadPoolExecutor(3) as pool:
+        ends = [pool.submit(one, rank) for rank in range(3)]
+        try:
+            waits = {0: (2, "all_reduce(sum) of float64 (2,) of the ranks 2,0"), 1: (1, "barrier")}
+            wait_until(lambda: memory.waits() == waits)
+        finally:
+            may_come.set()
+        for end in ends:
+            end.result()
+    assert memory.waits() == {}
+
+
 def test_when_ranks_are_in_collectives_is_noted_while_somebody_looks() -> None:
     memory = CollectiveMemory(2, SLOT)
     come = threading.Event()

@@ -296,6 +296,15 @@ def test_ranks_that_all_wait_for_each_other_end_in_an_error() -> None:
         train.Trainer(sends_what_nobody_receives, num_workers=2).fit()
     assert "rank 0 at message 0 from rank 0 to 1 of float64 (3,); rank 1 at the end of the function" in str(told.value)
 
+    def one_leaves_a_part_out() -> None:
+        comm = train.get_context().communicator
+        part = comm.split([0, 1])
+        if part is not None and me() == 0:
+            part.barrier()
+
+    with pytest.raises(train.TrainingFailedError, match="rank 0 at barrier of the ranks 0,1; rank 1 at the end of"):
+        train.Trainer(one_leaves_a_part_out, num_workers=3).fit()
+
     def both_receive() -> None:
         train.get_context().communicator.recv(np.zeros(3), 1 - me())
 

@@ -64,6 +64,16 @@ def test_who_would_wait_for_ever_in_a_collective_is_told_for_whom(ranks: Kernel)
     assert text(ranks, ranks.run(SUMS)) == SUMMED
 
 
+def test_who_would_wait_for_ever_in_a_part_of_the_ranks_is_told_for_whom(ranks: Kernel) -> None:
+    shown, told = failed(ranks, "%%ranks\npart = dist.new_group([0, 1])\nif rank: dist.barrier(group=part)")
+    assert "GroupBrokenError: rank 1 waited at barrier of the ranks 0,1 for ever: rank 0 ended the cell" in shown
+    shown, told = failed(ranks, "%%ranks\npart = dist.new_group([0, 1])\n1 / rank\ndist.barrier(group=part)")
+    assert "rank 1 interrupted at barrier of the ranks 0,1: rank 0 has failed" in told
+    shown, told = failed(ranks, "%%ranks\nif rank == 0: dist.new_group([0, 1])")
+    assert "rank 0 waited at a group of the ranks (0, 1) for ever: rank 1 ended the cell without it" in told
+    assert text(ranks, ranks.run(SUMS)) == SUMMED
+
+
 def test_who_would_wait_for_ever_with_a_message_is_told_for_whom(ranks: Kernel) -> None:
     shown, told = failed(ranks, "%%ranks\nif rank == 0: dist.send(torch.ones(2), 1)")
     message = "message 0 from rank 0 to 1 of float32 (2,)"
