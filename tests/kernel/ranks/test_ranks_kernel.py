@@ -36,6 +36,15 @@ def test_before_there_are_ranks_it_is_said_how_to_make_some(fresh_kernel: Kernel
     assert "do not fit together: at most" in words and "free CPU:" in words
 
 
+def test_without_torch_and_without_gpus_a_backend_says_what_it_needs(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run("%load_ext cellmesh\nimport sys\nsys.modules['torch'] = None", 60)
+    words = error(fresh_kernel, "%ranks 2 --backend shared")[1]
+    assert "--backend shared begins torch's process group: pip install 'cellmesh[train]'" in words
+    words = error(fresh_kernel, "%ranks 2 --gpus 1000")[1]
+    assert "2 members with GPU: 1000 each do not fit together: at most 0 do" in words and "free GPU: " in words
+    assert "there are no ranks yet" in error(fresh_kernel, "%ranks")[1], "nothing was begun"
+
+
 def test_namespaces_live_on_and_values_come_by_rank(ranks: Kernel) -> None:
     ranks.run("n = 5\ndef half(v): return v / 2")
     silent = ranks.run("%%ranks\nimport math\nx = rank * 10\ndef area(r): return math.floor(math.pi * r * n)")
