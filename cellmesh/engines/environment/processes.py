@@ -1,5 +1,5 @@
 """Processes beside a worker of an engine, each with the pocket of one environment: an environment is set up in a
-process for good, and the worker is to be for others what it was (decision 152).
+process for good, and the worker is to be for others what it was (decision 151).
 
 One that has died takes the worker along: the engine knows what becomes of a task whose worker dies, and how often it
 may begin again.

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from cellmesh.scheduler.node import session_dir
 
 import cellmesh
 from cellmesh.engines.environment import folder
 from cellmesh.environment.runtime_env import CHANGES, NAMESPACE, TRAVELS, number_of
-from cellmesh.scheduler.node import session_dir
 from cellmesh.session.current import running
 
 PATIENCE_S = 30.0
