@@ -45,8 +45,8 @@ class Capabilities:
         It can interrupt a parcel that runs; it can kill its worker.
     actors, concurrent_actors : bool
         It has actors; of them such with several calls at a time.
-    groups, streams, environments, output, nested : bool
-        It has what `reserve`, streams of a task, its `runtime_env`, prints, and calls of a task need.
+    groups, streams, output, nested : bool
+        It has what `reserve`, streams of a task, prints, and calls of a task need.
     """
 
     retries: bool = False
@@ -56,7 +56,6 @@ class Capabilities:
     concurrent_actors: bool = False
     groups: bool = False
     streams: bool = False
-    environments: bool = False
     output: bool = False
     nested: bool = False
 
@@ -68,7 +67,6 @@ class Capabilities:
             limits.CONCURRENT_ACTORS: self.concurrent_actors,
             limits.GENERATORS: self.streams,
             limits.GROUPS: self.groups,
-            limits.ENVIRONMENTS: self.environments,
         }
         return tuple(name for name, is_there in has.items() if not is_there)
 

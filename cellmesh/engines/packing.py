@@ -2,24 +2,28 @@
 a millisecond, whatever is in it (decision 148). Pure.
 
 A function is quick if the median of its last runs is below `QUICK_S`; then as many of its calls as fill `FILL_S` are
-packed, but fewer if there are others who could run some of them meanwhile. Of a function that is not known yet twice
-as many calls as the engine can run at a time are sent alone. The others wait until these have told how long it runs,
-`HOLD_S` at most, as an engine may grow.
+packed, but fewer if there are others who could run some of them meanwhile. Calls do not come all at once: while each of
+the engine's workers has `PER_WORKER` parcels, a parcel that is not full waits for more calls, `FILL_S` at most.
+
+Of a function that is not known yet twice as many calls as the engine can run at a time are sent alone. The others wait
+until these have told how long it runs, `HOLD_S` at most, as an engine may grow.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from statistics import median
 
 from msgspec import Struct, field
 
+from .interface import Handle
 from .parcels import Key
 
 QUICK_S = 0.001
 FILL_S = 0.02
 SPREAD_S = 0.002  # a parcel of less is not divided for the sake of those who have nothing to do
+PER_WORKER = 2  # one that runs, and the next
 EACH_S = 0.0001  # what a call takes in its pocket beside its run, about
 N_RUNS, N_KNOWN = 15, 3  # that count, and that are needed
 N_TRIED = 16  # of a function that is not known, at least
@@ -53,6 +57,9 @@ class Packing:
         self._clock = clock
         self._functions: dict[Key, Function] = {}
         self._lines: dict[Kind, dict[int, Key]] = {}  # by number: the function
+        self._parcels: dict[Handle, Kind] = {}  # under way
+        self._n_parcels: Counter[Kind] = Counter()
+        self._filling: dict[Kind, float] = {}  # since when quick calls wait for more of them
 
     def __len__(self) -> int:
         return sum(len(line) for line in self._lines.values())
@@ -70,6 +77,24 @@ class Packing:
         for line in self._lines.values():
             line.pop(number, None)
 
+    def sent(self, handle: Handle, kind: Kind) -> None:
+        """The engine was given a parcel that `take` has told."""
+        self._parcels[handle] = kind
+        self._n_parcels[kind] += 1
+
+    def ended(self, handle: Handle) -> None:
+        """A parcel has ended, one of those or another."""
+        if (kind := self._parcels.pop(handle, None)) is not None:
+            self._n_parcels[kind] -= 1
+            if not self._n_parcels[kind]:
+                del self._n_parcels[kind]
+
+    def wait_s(self) -> float | None:
+        """Seconds until `take` has something to tell, whatever happens until then; None: there is nothing."""
+        if self._filling:
+            return max(0.0, min(self._filling.values()) + FILL_S - self._clock())
+        return HOLD_S if len(self) else None
+
     def take(self, n_at_once: Callable[[int], int]) -> list[list[int]]:
         """What is to be sent now: the calls of each parcel. `n_at_once`: how many calls of the kind of that one the
         engine can run at the same time."""
@@ -77,6 +102,7 @@ class Packing:
         for kind in list(self._lines):
             line = self._lines.pop(kind)
             if not line:
+                self._filling.pop(kind, None)
                 continue
             n_workers = max(1, n_at_once(next(iter(line))))
             quick: list[tuple[int, float]] = []
@@ -88,8 +114,24 @@ class Packing:
                     parcels.append([number])
                 else:
                     self._lines.setdefault(kind, {})[number] = key
-            parcels += packed(quick, n_workers)
+            going, waiting = self._parcels_of(quick, kind, n_workers)
+            parcels += going
+            if waiting:
+                self._lines.setdefault(kind, {}).update((number, line[number]) for number in waiting)
         return parcels
+
+    def _parcels_of(
+        self, calls: list[tuple[int, float]], kind: Kind, n_workers: int
+    ) -> tuple[list[list[int]], list[int]]:
+        """Parcels of quick calls, and the calls that wait for more of them."""
+        is_free = self._n_parcels[kind] < PER_WORKER * n_workers
+        parcels = packed(calls, n_workers if is_free else 1)
+        if parcels and not is_free:
+            now = self._clock()
+            if now < self._filling.setdefault(kind, now) + FILL_S:
+                return parcels[:-1], parcels[-1]
+        self._filling.pop(kind, None)
+        return parcels, []
 
     def _may_go(self, function: Function, n_workers: int) -> bool:
         """Whether a call of one that is not quick, or not known, goes alone."""

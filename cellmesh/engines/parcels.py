@@ -54,6 +54,11 @@ class Work(Struct, frozen=True, array_like=True):
         """The one, or the first."""
         return self.tasks[0]
 
+    @property
+    def may_hear(self) -> bool:
+        """Whether something may be said to it while it runs: it yields, or has handles of actors."""
+        return self.task.stream >= 0 or any(given.value.actor is not None for given in self.objects)
+
 
 class Yielded(Message, frozen=True, tag="yielded"):
     """What a generator has yielded, from item `at` on. `made`, `gone`, `turn`: as of `Done`."""

@@ -40,7 +40,7 @@ from .calls import (
     to_send,
 )
 from .interface import ActorEnded, Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel, Said
-from .packing import HOLD_S, SLOW_S, Packing
+from .packing import SLOW_S, Packing
 from .parcels import (
     CLOSED,
     Called,
@@ -126,8 +126,9 @@ class EnginePeer:
             return None
         nodes = self._engine.nodes()
         for numbers in self._packing.take(lambda number: n_at_once(self._calls[number].task, nodes)):
-            self._submit(*[self._calls[number] for number in numbers])
-        return HOLD_S if len(self._packing) else None
+            handle = self._submit(*[self._calls[number] for number in numbers])
+            self._packing.sent(handle, kind_of(self._calls[numbers[0]].task))
+        return self._packing.wait_s()
 
     # ---------------------------------------------------------------- from the agent
     def receive(self, message: messages.ToPeer, frame: bytes = b"") -> None:
@@ -234,7 +235,7 @@ class EnginePeer:
                     self._go_on(call)
 
     # ---------------------------------------------------------------- tasks
-    def _submit(self, *calls: Call) -> None:
+    def _submit(self, *calls: Call) -> Handle:
         """Give the engine that call, or several that go together."""
         given: list[Given] = []
         blobs: list[Blob] = []
@@ -276,6 +277,7 @@ class EnginePeer:
             pack, self._numbers[handle] = None, task.number
         for call in calls:
             call.handle, call.pack, call.blobs, call.given_at = handle, pack, blobs, self._clock()
+        return handle
 
     def _cancel(self, numbers: Iterable[int]) -> None:
         for number in numbers:
@@ -472,6 +474,8 @@ class EnginePeer:
     # ---------------------------------------------------------------- from the engine
     def told(self, event: Event) -> None:
         """Take in what the engine tells of a parcel or a blob."""
+        if isinstance(event, (Ended, Failed)):
+            self._packing.ended(event.handle)
         match event:
             case Ended(handle, data, blobs) if handle in self._packs:
                 pack = self._packs.pop(handle)

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from ..core_hooks import Hooks
 from ..environment import driver_env
+from ..environment.runtime_env import CHANGES
 from ..objstore import own_pickles
 from ..objstore._core import (
     FAILURE_STORE_FULL,
@@ -64,9 +65,11 @@ from ..scheduler.ipc.messages import WorkerOutput
 from ..scheduler.worker import actor as worker_actor
 from ..scheduler.worker import output as worker_output
 from ..session.current import process
-from ..session.session import Config, Session, WorkerNode, sizes_of
+from ..session.session import Config, WorkerNode, sizes_of
 from .actor.calling import Attendant, Calling, with_bytes
 from .batch import Batch
+from .environment.processes import Environments
+from .environment.session import PocketSession
 from .interface import Outcome
 from .kept import KeptValues
 from .news import SAY_S, Line, News
@@ -193,8 +196,9 @@ class Pocket:
         own_pickles.in_worker = True
         driver_env.node = os.uname().nodename
         config = Config({}, namespace=namespace, **sizes_of(self._worker))
-        process.session = Session(WorkerNode(self._output, session, ""), self._worker, config, is_worker=True)
-        process.session.is_pocket = True
+        process.session = self._session = PocketSession(
+            WorkerNode(self._output, session, ""), self._worker, config, is_worker=True
+        )
 
     def run(self, work: Work, blobs: Sequence[Any], line: Line | None) -> Outcome:
         """Run the task of a parcel in this thread. What it raises is part of the outcome."""
@@ -362,7 +366,15 @@ class Pocket:
     def _resolve(self, given: Given, data: Sequence[Any]) -> None:
         self._peer.objects.resolve(Ref(given.slot, given.generation, value=with_bytes(given, data)))
 
+    def serves_task(self, session: str, task: Task) -> bool:
+        """Whether a task of that session can run here, as far as its environment goes."""
+        return self.session_id == session and (
+            task.actor is not None or self._session.environment_of_task in (None, task.env)
+        )
+
     def _take_task(self, task: Task) -> None:
+        if task.actor is None:
+            self._session.environment_of_task = task.env
         self._peer.receive(Tasks([replace(task, demand={}, flags=task.flags & ~TASK_FLAG_ENV)]))
         if self._peer.actors.give_up():  # nobody here makes room while a call waits
             raise Full
@@ -640,15 +652,20 @@ _pocket: Pocket | None = None
 _is_integrated = False
 _keeps = threading.Event()  # a pocket has values of tasks that have ended
 _has_sweeper = False
+_environments = Environments()
 _batch: Batch | None = None  # that runs, or has run last; of a single task there is none
 
 
 def run(data: bytes | memoryview, blobs: Sequence[Any], line: Line | None = None, of: type[Pocket] = Pocket) -> Outcome:
     """Run a parcel in this process's pocket, which the first one makes. This is what engines call in their workers.
-    `line`: tells of tasks that run. `of`: what kind of pocket."""
+    `line`: tells of tasks that run. `of`: what kind of pocket. Tasks whose environment changes their process run in
+    another one, unless this is an actor's, or of one environment."""
     global _batch
     work = decode_work(data)
     with _lock:
+        if of is Pocket and work.task.env & CHANGES and work.task.creates is None and work.task.actor is None:
+            _batch = None
+            return _environments.run(work, bytes(data), blobs, line)
         pocket = _pocket_for(work, of)
         _batch = Batch(work.tasks) if len(work.tasks) > 1 else None
         try:
@@ -674,7 +691,7 @@ def interrupt() -> None:
 
 def hear(message: bytes | None) -> None:
     """What an engine is to `say` to the pocket of this process; None: nobody is there any more."""
-    if (pocket := _pocket) is not None:
+    if not _environments.hear(message) and (pocket := _pocket) is not None:
         pocket.hear(message)
 
 
@@ -685,7 +702,7 @@ def here() -> Pocket | None:
 
 def _pocket_for(work: Work, of: type[Pocket]) -> Pocket:
     global _pocket, _is_integrated
-    if _pocket is not None and _pocket.session_id != work.session:
+    if _pocket is not None and not _pocket.serves_task(work.session, work.task):
         _close()
     if _pocket is None:
         _pocket = of(work.session, work.namespace, STORE_BYTES)
@@ -738,6 +755,7 @@ def _close() -> None:
 
 
 def close() -> None:
-    """End this process's pocket, if there is one."""
+    """End this process's pocket, if there is one, and what is beside it."""
     with _lock:
         _close()
+        _environments.close()

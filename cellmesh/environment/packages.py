@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -95,7 +95,7 @@ def _files(path: str) -> Iterator[str]:
         yield from (os.path.join(folder, name) for name in sorted(files) if os.path.isfile(os.path.join(folder, name)))
 
 
-def place_of(path: str, package: Package | None, session_dir: str, get: Any) -> str:
+def place_of(path: str, package: Package | None, below: Callable[[], str], get: Any) -> str:
     """Where a folder or module is on this machine, which may have to be unpacked first.
 
     Parameters
@@ -104,8 +104,8 @@ def place_of(path: str, package: Package | None, session_dir: str, get: Any) -> 
         Of the original.
     package : Package or None
         None: it was given on a session of one machine, and is where it was.
-    session_dir : str
-        Below which to unpack.
+    below : callable () -> str
+        A folder below which to unpack.
     get : callable (ref) -> bytes
     """
     if package is None or (package.machine == machine() and os.path.exists(path)):
@@ -115,7 +115,7 @@ def place_of(path: str, package: Package | None, session_dir: str, get: Any) -> 
     from ..scheduler.node import private_dir
 
     data = get(package.ref)
-    root = os.path.join(session_dir, "packages", hashlib.blake2b(data, digest_size=16).hexdigest())
+    root = os.path.join(below(), "packages", hashlib.blake2b(data, digest_size=16).hexdigest())
     name = os.path.basename(path)
     if not os.path.isdir(root):
         private_dir.make_with_parents(os.path.dirname(root))

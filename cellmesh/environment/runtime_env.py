@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 KEYS = ("env_vars", "working_dir", "py_modules", "pip", "worker_process_setup_hook")
 PACKAGES = "packages"  # what `with_packages` adds: ((path, Package), ...)
 NAMESPACE = "namespace"  # of the driver, where processes serve several (`Session.environment`)
+TRAVELS, CHANGES = 1, 2  # bits of `number_of`
 Environment = dict[str, Any]  # in the form that `normal` gives
 
 _current: Environment = {}  # of this process, for what it submits
@@ -185,8 +186,8 @@ def key_of(environment: Environment) -> tuple[Any, ...]:
 
 
 def number_of(environment: Environment, in_cluster: bool) -> int:
-    """What the store knows an environment by; 0 for none. Odd: other machines can make it, too, as its folders travel,
-    or it has none.
+    """What the store knows an environment by; 0 for none. `TRAVELS`: other machines can make it, too, as its folders
+    travel, or it has none; `CHANGES`: it changes its process, and is not a namespace alone.
     """
     if not environment:
         return 0
@@ -195,7 +196,8 @@ def number_of(environment: Environment, in_cluster: bool) -> int:
 
     digest = hashlib.blake2b(repr(key_of(environment)).encode(), digest_size=4).digest()
     travels = in_cluster or not folders_of(environment)
-    return (int.from_bytes(digest, "little") & ~1 or 2) | travels
+    changes = not environment.keys().isdisjoint(KEYS)
+    return (int.from_bytes(digest, "little") & ~3 or 4) | travels * TRAVELS | changes * CHANGES
 
 
 # ---------------------------------------------------------------- in a worker
@@ -270,4 +272,4 @@ def _here(path: str, packages: Mapping[str, Any], session_of: Callable[[], Sessi
     from .packages import Package, place_of
 
     of = session_of()
-    return place_of(path, Package(*packages[path]), of.node.session_dir, of.client.get)
+    return place_of(path, Package(*packages[path]), of.package_dir, of.client.get)

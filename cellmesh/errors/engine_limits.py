@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..session.session import Session
 
 ACTORS, CONCURRENT_ACTORS = "actors", "actors with several calls at a time"
-GENERATORS, GROUPS, ENVIRONMENTS = "generators", "placement groups", "runtime environments"
+GENERATORS, GROUPS = "generators", "placement groups"
 KINDS: dict[EngineErrorKind, type[EngineError]] = {
     "unreachable": EngineUnreachableError,
     "version": EngineVersionError,

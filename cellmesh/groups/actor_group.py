@@ -132,6 +132,8 @@ class ActorGroup(Generic[C]):
 
     def where(self, predicate: Callable[[GroupMember[C]], Any], /) -> ActorGroup[C]:
         """The part whose members the predicate is true of: `workers.where(lambda m: m.node == "gpu-3")`."""
+        if not callable(predicate):
+            raise TypeError(f"where({predicate!r}): needs a function of a member, such as lambda m: m.rank % 2")
         return ActorGroup(self._cellmesh_members, tuple(m.rank for m in self.members if predicate(m)))
 
     def restart(self, rank: int, /) -> ActorHandle[C]:

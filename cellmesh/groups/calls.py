@@ -120,6 +120,8 @@ class GroupMethod(Submits[Callable[P, R], RefGroup[R]]):
             Their numbers do not agree.
         """
         self._prepare()
+        if not isinstance(items, Iterable):
+            raise TypeError(f"{self.__qualname__}.scatter({items!r}): needs an item for each member, a list of them")
         given = list(items)
         if len(given) != len(self._methods):
             raise ValueError(
@@ -143,10 +145,10 @@ class GroupMethod(Submits[Callable[P, R], RefGroup[R]]):
         *args, **kwargs
             Of the method.
         """
+        combine = submits(function, num_cpus=0)
         refs = self.remote(*args, **kwargs)
         if not refs:
             raise ValueError(f"{self.__qualname__}.reduce(): the part has no members, so there is nothing to combine")
-        combine = submits(function, num_cpus=0)
         level: list[ObjectRef[Any]] = list(refs)
         while len(level) > 1:
             pairs = [combine.remote(*level[i : i + 2]) for i in range(0, len(level) - 1, 2)]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from ..text import in_resources
 
+RULES = {"STRICT_SPREAD": "each on a machine of its own", "STRICT_PACK": "all on one machine"}  # else: together
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -23,6 +25,14 @@ def n_that_fit(bundle: Mapping[str, float], amounts: Mapping[str, float]) -> int
     return min(fits) if fits else None
 
 
+def most_that_fit(n: int, bundle: Mapping[str, float], strategy: str, machines: Sequence[Mapping[str, float]]) -> int:
+    """How many of `n` members of these needs fit together into what each machine has."""
+    fits = [n if (most := n_that_fit(bundle, has)) is None else min(n, most) for has in machines]
+    if strategy == "STRICT_SPREAD":
+        return min(n, sum(1 for fit in fits if fit))
+    return max(fits, default=0) if strategy == "STRICT_PACK" else min(n, sum(fits))
+
+
 def misfit(
     n: int, bundle: Mapping[str, float], strategy: str, machines: Sequence[Machine], n_machines: int | None = None
 ) -> str | None:
@@ -33,17 +43,13 @@ def misfit(
     n_machines : int, optional
         They are to be on so many, equally many on each.
     """
-    fits = [n if (most := n_that_fit(bundle, machine.total)) is None else min(n, most) for machine in machines]
+    totals = [machine.total for machine in machines]
     if n_machines is not None:
         each = n // n_machines
-        most = each * min(n_machines, sum(1 for fit in fits if fit >= each))
+        most = each * min(n_machines, sum(1 for has in totals if most_that_fit(each, bundle, "PACK", [has]) >= each))
         rule = f"on {n_machines} machine{'s' if n_machines > 1 else ''}, {each} on each"
-    elif strategy == "STRICT_SPREAD":
-        most, rule = sum(1 for fit in fits if fit), "each on a machine of its own"
-    elif strategy == "STRICT_PACK":
-        most, rule = max(fits, default=0), "all on one machine"
     else:
-        most, rule = sum(fits), "together"
+        most, rule = most_that_fit(n, bundle, strategy, totals), RULES.get(strategy, "together")
     if most >= n:
         return None
     return (

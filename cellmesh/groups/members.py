@@ -18,6 +18,7 @@ from ..session.current import current, of_client
 from ..session.futures import without_frames
 from ..submit.actor import ActorHandle, find_actor
 from ..submit.placement_groups import PlacementGroup
+from .on_death import remedy
 from .shape import Shape
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Members:
         self.shape: Shape = shape
         self.on_death: OnDeath = on_death
         self.again: Callable[[int], ActorHandle[Any]] | None = again
+        self.reserved: PlacementGroup | None = reserved
         self.version: int = 0  # goes up when a rank has another actor
         self._lock = threading.Lock()
         self._places: list[ActorPlace] = []
@@ -109,9 +111,7 @@ class Members:
         """The error of who needs a member that is dead."""
         words, error = self.death(rank)
         return GroupMemberDiedError(
-            f"member {rank} of the group {self.class_name} is dead: {words}\n\n"
-            f"restart({rank}) of the group makes it anew, and a part without it can be called; "
-            'on_death="restart" or "shrink" has the group do without you',
+            f"member {rank} of the group {self.class_name} is dead: {words}\n\n{remedy(rank)}",
             rank=rank,
             error=error,
         )

@@ -26,6 +26,14 @@ def check(policy: Any, called: str) -> None:
         raise ValueError(f"{called}: on_death={policy!r} must be one of {', '.join(map(repr, POLICIES))}")
 
 
+def remedy(rank: int) -> str:
+    """What helps where a member is dead."""
+    return (
+        f"restart({rank}) of the group makes it anew, and a part without it can be called; "
+        'on_death="restart" or "shrink" has the group do without you'
+    )
+
+
 def answer(policy: OnDeath, event: Event, n_alive: int) -> Answer:
     """What to do when a member is dead that a call is for, or that others wait for; when all are, it is told."""
     return TABLE[policy, event] if n_alive else "raise"

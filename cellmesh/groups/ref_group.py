@@ -12,6 +12,7 @@ from ..refs import ObjectRef
 from ..session.current import current
 from ..session.futures import without_frames
 from ..submit.option_values import is_number
+from .on_death import remedy
 from .shape import ranks_in_words
 
 if TYPE_CHECKING:
@@ -157,5 +158,5 @@ def told(value: Any, rank: int, label: str) -> Any:
     """What became of a member's call: its value, or its error, which has the rank if the member has died."""
     if not isinstance(value, ActorDiedError) or isinstance(value, (TaskError, GroupMemberDiedError)):
         return value
-    text = f"member {rank} of the group has died, before it had served {label}: {value}"
+    text = f"member {rank} of the group has died, before it had served {label}: {value}\n\n{remedy(rank)}"
     return GroupMemberDiedError(text, rank=rank, error=without_frames(value))

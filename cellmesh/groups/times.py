@@ -140,16 +140,21 @@ class OwnTimes:
     """The records of one process, of collectives that are in no memory of a group. Several may be under way at a time:
     then it is in them from the beginning of the first to the end of the last.
 
+    Attributes
+    ----------
+    told : ObjectRef, optional
+        Kept here: what `CollectiveTimes.tell` has returned.
+
     Parameters
     ----------
     times : CollectiveTimes
         Of one rank.
-    told : ObjectRef, optional
-        To be kept: what `CollectiveTimes.tell` has returned.
     """
 
-    def __init__(self, times: CollectiveTimes, told: ObjectRef[CollectiveTimes] | None = None) -> None:
-        self._times, self._told = RankTimes(times, 0), told
+    told: ObjectRef[CollectiveTimes] | None = None
+
+    def __init__(self, times: CollectiveTimes) -> None:
+        self._times = RankTimes(times, 0)
         self._lock = threading.Lock()
         self._n = 0
 
@@ -189,4 +194,6 @@ class OwnTimes:
 def own_times() -> OwnTimes:
     """Of this process, made when it is first asked for."""
     times = CollectiveTimes(1)
-    return OwnTimes(times, times.tell())
+    own = OwnTimes(times)  # it notes whose they are before anybody is told of them
+    own.told = times.tell()
+    return own

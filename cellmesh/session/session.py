@@ -128,6 +128,8 @@ class Session:
         It is that of tasks which run on an engine.
     """
 
+    is_pocket: bool = False
+
     def __init__(
         self, node: Any, client: Client, config: Config, *, is_worker: bool = False, in_cluster: bool = False
     ) -> None:
@@ -149,7 +151,6 @@ class Session:
         self.end_reason: str = ""
         self.kept_calls: KeptCalls | None = None
         self.engine: EngineState | None = None
-        self.is_pocket: bool = False
         self.exports: weakref.WeakSet[Export] = weakref.WeakSet()
         self.bound: weakref.WeakSet[Any] = (
             weakref.WeakSet()
@@ -209,6 +210,10 @@ class Session:
     def environment_number(self, options: Mapping[str, Any]) -> int:
         """What the store knows the environment of a task with these options by."""
         return runtime_env.number_of(runtime_env.effective(options, self.environment), self.in_cluster)
+
+    def package_dir(self) -> str:
+        """Below which folders of other machines are unpacked here."""
+        return self.node.session_dir
 
     def shape(
         self,

@@ -125,6 +125,9 @@ class UnfetchedErrors:
             self._fetched[key] = None
             while len(self._fetched) > N_REMEMBERED:
                 self._fetched.popitem(last=False)
+            if self._timer is not None and not self._waiting:
+                self._timer.cancel()
+                self._timer = None
 
     def close(self) -> None:
         """Show nothing any more."""
@@ -144,9 +147,9 @@ class UnfetchedErrors:
 
     def _report(self) -> None:
         with self._lock:
-            self._timer = None
-            if self._closed:
+            if self._closed or self._timer is not threading.current_thread():  # which was cancelled as this began
                 return
+            self._timer = None
             self._reported_at = time.monotonic()
             due = [key for key, (since, *_) in self._waiting.items() if time.monotonic() >= since + PATIENCE_S]
             told = [self._waiting.pop(key) for key in due]

@@ -250,17 +250,14 @@ def options_with_engine(
     EngineUnreachableError
         There is none, and the engine is not there.
     """
-    from ..errors.engine_limits import ENVIRONMENTS, fits_here, unsupported
+    from ..errors.engine_limits import fits_here, unsupported
 
     assert of.engine is not None  # the caller has looked
     strategy = options.get("scheduling_strategy")
     if isinstance(strategy, PlacementGroupSchedulingStrategy):
         return options  # its bundles are here
     fits = fits_here(of, demand)
-    wanted = dict.fromkeys(kinds, repr(owner))
-    if options.get("runtime_env") or of.config.runtime_env:
-        wanted[ENVIRONMENTS] = f"runtime_env of {owner!r}"
-    what = next((one for one in wanted if one in of.engine.lacks), "")
+    what = next((one for one in kinds if one in of.engine.lacks), "")
     if fits and what:
         return {**options, "scheduling_strategy": NodeAffinitySchedulingStrategy(of.node.session_id, soft=False)}
     if fits:
@@ -271,7 +268,7 @@ def options_with_engine(
             f"{of.engine.lost}. It is tried again; what this machine can run goes on"
         )
     if what:
-        raise exceptions.EngineUnsupportedError(unsupported(of.engine.name, what, wanted[what]))
+        raise exceptions.EngineUnsupportedError(unsupported(of.engine.name, what, repr(owner)))
     return options
 
 

@@ -20,17 +20,20 @@ A rank is a process, or a thread of one. The collectives of a communicator are c
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from ..groups.times import CollectiveTimes, RankTimes
 from ..objects import get, put
+from ..shared_memory import shared_array
 from .exceptions import CollectiveMismatchError
 from .flat import Flat, check_dtypes, check_size, counted, slices_of, text_of
 from .reductions import Reduction, combined, reduction_of
-from .rounds import LINE_BYTES, RoundMemory, Rounds
+from .rounds import HEADER_BYTES, LINE_BYTES, RoundMemory, Rounds, Wait, waits_in_parts
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -70,6 +73,11 @@ class CollectiveMemory:
         # As large a slot as a part of one element for each rank needs.
         self.all: RoundMemory = RoundMemory(n_ranks, max(slot_bytes, LINE_BYTES * n_ranks))
         self.times: CollectiveTimes = CollectiveTimes(n_ranks)
+        # Of a rank that waits for a message the number of the pair, from 1; else 0.
+        self.awaits: NDArray[np.int64] = shared_array(n_ranks, np.int64)
+        self.notes: NDArray[np.uint8] = shared_array(
+            (n_ranks, HEADER_BYTES), np.uint8
+        )  # of ranks in parts of the group
         # One for each pair and direction, so that messages one way do not wait for those the other way.
         self.channels: dict[tuple[int, int], RoundMemory] = {
             (source, to): RoundMemory(2, CHANNEL_BYTES)
@@ -81,11 +89,18 @@ class CollectiveMemory:
     @property
     def broken(self) -> bool:
         """Whether a rank has died or left the group, so that nothing can be done in it any more."""
-        return self.all.barrier.broken
+        return any(memory.barrier.broken for memory in (self.all, *self.channels.values()))
 
-    def waiting(self) -> dict[int, str]:
-        """The ranks that wait in a collective for others, which have not called it yet, and what it is."""
-        return self.all.waiting()
+    def waits(self) -> dict[int, Wait]:
+        """The ranks that wait for others: in a collective that these have not called yet, or for the other end of a
+        message; and what it is.
+        """
+        found = self.all.waits() | waits_in_parts(self.notes)
+        for rank, number in enumerate(self.awaits.tolist()):
+            pair = divmod(number - 1, self.n_ranks)
+            if number and (wait := self.channels[pair].waits().get(pair.index(rank))) is not None:
+                found[rank] = wait
+        return found
 
     def abort(self) -> None:
         """Break the group, for a rank that cannot come any more: who waits, and who comes, gets a GroupBrokenError."""
@@ -103,6 +118,8 @@ class Communicator:
         No two ends have the same.
     names : sequence of int, optional
         What the ranks are called in messages, where this is a part of a larger group.
+    note : memoryview and str, optional
+        Likewise, as of `Rounds`.
 
     Raises
     ------
@@ -117,7 +134,13 @@ class Communicator:
         By each collective: the array holds Python objects.
     """
 
-    def __init__(self, memory: CollectiveMemory, rank: int, names: Sequence[int] | None = None) -> None:
+    def __init__(
+        self,
+        memory: CollectiveMemory,
+        rank: int,
+        names: Sequence[int] | None = None,
+        note: tuple[memoryview, str] | None = None,
+    ) -> None:
         if not 0 <= rank < memory.n_ranks:
             raise ValueError(f"Communicator(rank={rank}): the group has ranks 0 to {memory.n_ranks - 1}")
         self.rank: int = rank
@@ -126,7 +149,8 @@ class Communicator:
         self._memory = memory
         times = RankTimes(memory.times, rank)
         self._told = memory.times.tell() if rank == 0 else None
-        self._rounds = Rounds(memory.all, rank, self.names, times)
+        self._rounds = Rounds(memory.all, rank, self.names, times, note)
+        self._note: memoryview = note[0] if note is not None else memoryview(memory.notes[rank])
         self._views: dict[np.dtype[Any], list[NDArray[Any]]] = {}  # the halves, by dtype
         # All join the channels of their pairs in one order, so nobody waits in a circle.
         self._channels = {
@@ -342,13 +366,25 @@ class Communicator:
         """Send an array to a rank, which calls `recv`; waits until it does. Messages from one rank to another arrive in
         their order; both ends give the same tag.
         """
-        self._message("send(to)", (self.rank, to), array, tag)
+        with self.awaited((self.rank, to)):
+            self.message("send(to)", (self.rank, to), array, tag)
 
     def recv(self, array: NDArray[Any], source: int, tag: int = 0) -> None:
         """Receive what a rank sends, into an array of the same shape and dtype."""
-        self._message("recv(source)", (source, self.rank), array, tag)
+        with self.awaited((source, self.rank)):
+            self.message("recv(source)", (source, self.rank), array, tag)
 
-    def _message(self, name: str, pair: tuple[int, int], array: NDArray[Any], tag: int) -> None:
+    @contextmanager
+    def awaited(self, pair: tuple[int, int]) -> Iterator[None]:
+        """The rank waits for a message from the first of a pair to the second, and does nothing else meanwhile."""
+        self._memory.awaits[self.rank] = 1 + pair[0] * self.n_ranks + pair[1]
+        try:
+            yield
+        finally:
+            self._memory.awaits[self.rank] = 0
+
+    def message(self, name: str, pair: tuple[int, int], array: NDArray[Any], tag: int) -> None:
+        """One end of a message, of any thread; `name`: of the argument that says the other end, for errors."""
         other = pair[1] if pair[0] == self.rank else pair[0]
         self._check_rank(name, other)
         if other == self.rank:
@@ -385,15 +421,20 @@ class Communicator:
         maker, names = ranks[0], tuple(self.names[i] for i in ranks)
         text, header = np.zeros(PICKLED_BYTES, np.uint8), f"a group of the ranks {names}"
         if self.rank != maker:
-            self._send_out(self._channels[maker, self.rank], text, 0, header)
-            return Communicator(get(pickle.loads(text.tobytes())), ranks.index(self.rank), names)
+            self._pass_on((maker, self.rank), text, header)
+            memory = get(pickle.loads(text.tobytes()))
+            return Communicator(memory, ranks.index(self.rank), names, (self._note, _part_name(text, names)))
         memory = CollectiveMemory(len(ranks), self._rounds.slot_bytes)
         ref = put(memory)  # which a pickle names and does not hold (`pickled_refs.py`): until all have joined
         data = pickle.dumps(ref)
         text[: len(data)] = np.frombuffer(data, np.uint8)
         for i in ranks[1:]:
-            self._send_out(self._channels[maker, i], text, 0, header)
-        return Communicator(memory, 0, names)
+            self._pass_on((maker, i), text, header)
+        return Communicator(memory, 0, names, (self._note, _part_name(text, names)))
+
+    def _pass_on(self, pair: tuple[int, int], text: NDArray[np.uint8], header: str) -> None:
+        with self.awaited(pair):
+            self._send_out(self._channels[pair], text, 0, header)
 
     def __enter__(self) -> Self:
         return self
@@ -433,3 +474,8 @@ class Communicator:
         if self.rank == root and array is None:
             raise TypeError(f"{name} is None, and this is the root, rank {root}: it gives an array")
         return array if array is not None and self.rank == root else np.empty(0)
+
+
+def _part_name(text: NDArray[np.uint8], names: tuple[int, ...]) -> str:
+    """What all its ranks call a part of a group; `text` is what they have its memory from."""
+    return f"{zlib.crc32(text.tobytes()):x} {','.join(map(str, names))}"

@@ -10,8 +10,9 @@ import tempfile
 import warnings
 from typing import TYPE_CHECKING, Any, cast
 
-from ..api import cancel, get_runtime_context, kill, remote
-from ..exceptions import TaskError
+from ..api import cancel, get_runtime_context, kill, nodes, remote
+from ..exceptions import GetTimeoutError, TaskError
+from ..groups.fitting import most_that_fit
 from ..groups.making import group
 from ..groups.ref_group import RefGroup
 from ..objects import get, put
@@ -27,9 +28,12 @@ from .rank import GroupPlan, GroupTask, Rank
 if TYPE_CHECKING:
     from ..groups.actor_group import ActorGroup
     from ..groups.making import Strategy
+    from .rounds import Wait
 
+LOOKS_EVERY_S = 1.0  # whether all ranks wait
 CAUSE_ENDS_WITHIN_S = 1.0  # a rank that has broken the group
 LEAVES_WITHIN_S = 5.0  # a rank that is interrupted has this long for what it does at its end
+ROOM_WITHIN_S = 2.0  # for all ranks, as those of the attempt before leave it; then fewer begin, where they may be
 
 
 def run_group(plan: GroupPlan, config: dict[str, Any] | None) -> None:
@@ -42,9 +46,7 @@ def run_group(plan: GroupPlan, config: dict[str, Any] | None) -> None:
     RankDiedError, RankFailedError
         Of the rank that was the first.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it waits for its turn, as trials do
-        ranks = group(remote(**plan.options)(Rank), plan.n_ranks, strategy=cast("Strategy", plan.strategy))
+    ranks = _made(plan)
     try:
         with tempfile.TemporaryDirectory(prefix="cellmesh-train-") as folder:
             words = _watch(*_start(plan, config, ranks, folder))
@@ -58,6 +60,33 @@ def run_group(plan: GroupPlan, config: dict[str, Any] | None) -> None:
             raise StopTrial(word)
 
 
+def _made(plan: GroupPlan) -> ActorGroup[Rank]:
+    """The ranks: as many as the machines hold; if others have a part of that, as many as there is room for."""
+    n = _n_that_fit(plan, [node["Resources"] for node in nodes() if node["Alive"]])
+    while True:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it waits for its turn, as trials do
+            ranks = group(remote(**plan.options)(Rank), n, strategy=cast("Strategy", plan.strategy))
+        reserved = ranks._cellmesh_members.reserved
+        if n == plan.least or reserved is None or reserved.wait(ROOM_WITHIN_S):
+            return ranks
+        kill(ranks)
+        del ranks
+        own = get_runtime_context().get_assigned_resources()  # which is given back while this waits for its ranks
+        n = _n_that_fit(
+            plan,
+            [
+                {kind: node["Available"].get(kind, 0) + own.get(kind, 0) * node["ThisNode"] for kind in plan.bundle}
+                for node in nodes()
+                if node["Alive"]
+            ],
+        )
+
+
+def _n_that_fit(plan: GroupPlan, machines: list[dict[str, float]]) -> int:
+    return max(plan.least, most_that_fit(plan.n_ranks, plan.bundle, plan.strategy, machines))
+
+
 def _start(
     plan: GroupPlan, config: dict[str, Any] | None, ranks: ActorGroup[Rank], folder: str
 ) -> tuple[RefGroup[str], CollectiveMemory | None]:
@@ -66,8 +95,8 @@ def _start(
     places = places_of(ranks)
     get(ranks.prepare.scatter(variables(places, trial.attempt - 1, trial.get_trial_name())))
     are_here = {place.node for place in places} == {get_runtime_context().get_node_id()}
-    shares_memory = plan.shares_memory or (are_here and plan.n_ranks <= MAX_RANKS)
-    memory = CollectiveMemory(plan.n_ranks) if shares_memory else None
+    shares_memory = plan.shares_memory or (are_here and len(ranks) <= MAX_RANKS)
+    memory = CollectiveMemory(len(ranks)) if shares_memory else None
     addresses = tuple(f"{place.address}:{place.port}" for place in places)
     task = put(GroupTask(plan, config, order, host, memory, folder if memory is not None else "", addresses))
     get(ranks.load.remote(task))
@@ -78,8 +107,10 @@ def _start(
 def _watch(refs: RefGroup[str], memory: CollectiveMemory | None) -> list[str]:
     """Wait for all ranks; how they ended. The first that fails ends the others."""
     try:
-        return get(refs)
+        return _values(refs, memory)
     except Exception as error:
+        if type(error) is GroupBrokenError:  # all wait
+            raise
         if isinstance(error, GroupBrokenError):  # of which the cause is to come
             if memory is not None:
                 memory.abort()
@@ -89,6 +120,29 @@ def _watch(refs: RefGroup[str], memory: CollectiveMemory | None) -> list[str]:
         raise _failure(rank, errors[rank], memory) from errors[rank]
     finally:
         _end(refs)
+
+
+def _values(refs: RefGroup[str], memory: CollectiveMemory | None) -> list[str]:
+    """What the ranks return.
+
+    Raises
+    ------
+    GroupBrokenError
+        All wait for others, so none will come.
+    """
+    seen: dict[int, Wait] = {}
+    while True:
+        try:
+            return get(refs, LOOKS_EVERY_S if memory is not None else None)
+        except GetTimeoutError as error:
+            if memory is None or isinstance(error, TaskError):
+                raise
+        waits = memory.waits()
+        if len(waits) == len(refs) and waits == seen:  # twice, as a look sees one rank after the other
+            memory.abort()
+            each = "; ".join(f"rank {rank} at {called.what}" for rank, called in sorted(waits.items()))
+            raise GroupBrokenError(f"all ranks wait for others, and none can go on: {each}")
+        seen = waits
 
 
 def _failure(rank: int, error: Exception, memory: CollectiveMemory | None) -> TrainError:

@@ -74,7 +74,7 @@ class SharedProcessGroup(_ProcessGroup):
     def __init__(self, communicator: Communicator) -> None:
         super().__init__(communicator.rank, communicator.n_ranks)
         self._comm = communicator
-        self._threads: dict[tuple[str, int], ThreadPoolExecutor] = {}
+        self._threads: dict[tuple[int, int], ThreadPoolExecutor] = {}
         self._name, self._desc = "", "undefined"
 
     # ---- all ranks get the result
@@ -195,24 +195,24 @@ class SharedProcessGroup(_ProcessGroup):
     # ---- two ranks
     def send(self, tensors: list[torch.Tensor], to: int, tag: int = 0) -> dist.Work:
         """Send a tensor; the work is done when it has been received."""
-        return self._message("send", to, lambda array: self._comm.send(array, to, tag), tensors)
+        return self._message("send(to)", (self._comm.rank, to), tag, tensors)
 
     def recv(self, tensors: list[torch.Tensor], source: int, tag: int = 0) -> dist.Work:
         """Receive a tensor."""
-        return self._message("recv", source, lambda array: self._comm.recv(array, source, tag), tensors)
+        return self._message("recv(source)", (source, self._comm.rank), tag, tensors)
 
     def recv_anysource(self, tensors: list[torch.Tensor], tag: int = 0) -> NoReturn:
         """Refused."""
         _refuse("recv() from any rank", "name the rank that sends, recv(tensor, src=...)")
 
-    def _message(
-        self, way: str, peer: int, call: Callable[[NDArray[Any]], None], tensors: list[torch.Tensor]
-    ) -> dist.Work:
-        thread = self._threads.get((way, peer))
+    def _message(self, name: str, pair: tuple[int, int], tag: int, tensors: list[torch.Tensor]) -> dist.Work:
+        comm, thread = self._comm, self._threads.get(pair)
         if thread is None:
-            thread = self._threads[way, peer] = ThreadPoolExecutor(1, f"cellmesh-{way}-{peer}")
+            thread = self._threads[pair] = ThreadPoolExecutor(1, f"cellmesh-message-{pair[0]}-{pair[1]}")
         arrays = [_array(tensor) for tensor in tensors]
-        return _Pending(thread.submit(lambda: [call(array) for array in arrays]), tensors)
+        return _Pending(
+            thread.submit(lambda: [comm.message(name, pair, array, tag) for array in arrays]), tensors, comm, pair
+        )
 
     # ---- the group
     def new_group(self, ranks: Sequence[int], **options: Any) -> SharedProcessGroup | None:
@@ -301,12 +301,19 @@ class SharedProcessGroup(_ProcessGroup):
 class _Pending(dist.Work):
     """A message that is under way."""
 
-    def __init__(self, future: Future[Any], tensors: list[torch.Tensor]) -> None:
+    def __init__(
+        self, future: Future[Any], tensors: list[torch.Tensor], communicator: Communicator, pair: tuple[int, int]
+    ) -> None:
         super().__init__()
-        self._future, self._tensors = future, tensors
+        self._future, self._tensors, self._comm, self._pair = future, tensors, communicator, pair
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        self._future.result(timeout.total_seconds() or None)  # which Ctrl-C interrupts, unlike torch's futures
+        try:
+            with self._comm.awaited(self._pair):
+                self._future.result(timeout.total_seconds() or None)  # which Ctrl-C interrupts, unlike torch's futures
+        except KeyboardInterrupt:  # else the other end would meet it later
+            self._comm.abort()
+            raise
         return True
 
     def is_completed(self) -> bool:

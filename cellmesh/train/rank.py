@@ -30,6 +30,8 @@ class GroupPlan:
     loop : ObjectRef
         The user's function, which ranks alone open: it may need modules that are slow to import.
     n_ranks : int
+    least : int
+        With so many it begins where there is no room for all.
     bundle : dict of str to float
         The resources of each rank.
     shares_memory : bool
@@ -46,6 +48,7 @@ class GroupPlan:
     name: str
     loop: ObjectRef[Callable[..., Any]]
     n_ranks: int
+    least: int
     bundle: dict[str, float]
     shares_memory: bool
     strategy: str

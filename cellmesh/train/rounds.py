@@ -15,7 +15,8 @@ that has joined breaks it by itself (`util/shared_sync.py`).
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from ..groups.times import RankTimes
 
 HEADER_BYTES = 256
+PART_NOTE = re.compile(
+    rb"(\w+) (\d+(?:,\d+)*) (\d+) (.*)", re.S
+)  # the part's name and its ranks; which, and what it is
 LINE_BYTES = 64  # what ranks write at the same time lies on different cache lines
 
 
@@ -59,20 +63,45 @@ class RoundMemory:
         self.headers: NDArray[np.uint8] = arrays["headers"]
         self.pids: NDArray[np.int64] = arrays["pids"]
 
-    def waiting(self) -> dict[int, str]:
+    def waits(self) -> dict[int, Wait]:
         """The ranks that wait for others, which have not called what they have, and what that is. By whoever looks, of
         what lies there: ranks do nothing for it.
         """
         said = [max(map(_collective, rows)) for rows in self.headers.swapaxes(0, 1)]
         latest = max(number for number, _ in said)
-        found = {rank: what for rank, (number, what) in enumerate(said) if number == latest}
+        found = {rank: wait for rank, wait in enumerate(said) if wait.number == latest}
         return found if len(found) < len(said) and self.barrier.n_waiting == len(found) else {}
 
 
-def _collective(row: NDArray[np.uint8]) -> tuple[int, str]:
-    """Which of its collectives a header says a rank has called; 0 for none, and for one that is just being written."""
+class Wait(NamedTuple):
+    """What a rank has called: which of its collectives, or of the messages of a pair, it is, and its text."""
+
+    number: int
+    what: str
+
+
+def _line(text: str) -> bytes:
+    return text.encode()[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0")
+
+
+def waits_in_parts(notes: NDArray[np.uint8]) -> dict[int, Wait]:
+    """The ranks that are in a collective of a part of their group, which others of the part are not in. `notes`: a row
+    for each rank.
+    """
+    matches = {rank: PART_NOTE.match(row.tobytes()) for rank, row in enumerate(notes)}
+    said = {rank: match.groups() for rank, match in matches.items() if match is not None}
+    found = {}
+    for rank, (part, members, number, what) in said.items():
+        if any(said.get(int(member), ())[:3] != (part, members, number) for member in members.split(b",")):
+            text = what.rstrip(b"\0").decode(errors="replace")
+            found[rank] = Wait(int(number), f"{text} of the ranks {members.decode()}")
+    return found
+
+
+def _collective(row: NDArray[np.uint8]) -> Wait:
+    """What a header says that a rank has called; number 0 for nothing, and for what is just being written."""
     number, _, what = row.tobytes().rstrip(b"\0").decode(errors="replace").partition(" ")
-    return int(number) if number.isdecimal() else 0, what
+    return Wait(int(number) if number.isdecimal() else 0, what)
 
 
 class Rounds:
@@ -94,6 +123,8 @@ class Rounds:
         What the ranks are called in messages, where this is a part of a larger group.
     times : RankTimes, optional
         Where it is noted when the rank is in a collective, while somebody looks.
+    note : memoryview and str, optional
+        Of a part of a larger group: a row of `HEADER_BYTES` in which a rank says what it is in, and the part's name.
 
     Raises
     ------
@@ -102,13 +133,18 @@ class Rounds:
     """
 
     def __init__(
-        self, memory: RoundMemory, rank: int, names: tuple[int, ...] | None = None, times: RankTimes | None = None
+        self,
+        memory: RoundMemory,
+        rank: int,
+        names: tuple[int, ...] | None = None,
+        times: RankTimes | None = None,
+        note: tuple[memoryview, str] | None = None,
     ) -> None:
         self.n_ranks: int = memory.slots.shape[1]
         self.slot_bytes: int = memory.slots.shape[2]
         self.rank: int = rank
         self._names = names or tuple(range(self.n_ranks))
-        self._memory, self._times = memory, times
+        self._memory, self._times, self._note = memory, times, note
         self.halves: list[NDArray[np.uint8]] = list(memory.slots)
         self._headers = [memoryview(half.reshape(-1)) for half in memory.headers]
         self.half: int = 0
@@ -130,15 +166,19 @@ class Rounds:
         """
         self._n += 1
         self._what = what
-        self._header = f"{self._n} {what}".encode()[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0")
+        self._header = _line(f"{self._n} {what}")
         times = self._times if self._times is not None and self._times.watched[0] else None
         if times is not None:
             times.enter(what)
+        if self._note is not None:
+            self._note[0][:] = _line(f"{self._note[1]} {self._n} {what}")
         try:
             for at in range(0, max(size, 1), per_round):
                 yield slice(at, min(at + per_round, size))
                 self.half ^= 1
         finally:
+            if self._note is not None:
+                self._note[0][:1] = b"\0"
             if times is not None:
                 times.leave()
 

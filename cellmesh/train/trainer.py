@@ -7,6 +7,7 @@ journal, its checkpoints, its restarts and its card, and a Tuner takes a trainer
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -37,8 +38,9 @@ class ScalingConfig:
 
     Attributes
     ----------
-    num_workers : int
-        The ranks: 1 or more.
+    num_workers : int, or (int, int)
+        The ranks: 1 or more. Two numbers: as many as there is room for when the ranks begin, from the one to the other;
+        when they are started again, after a failure, they may be others.
     use_gpu : bool
         Whether each has a GPU.
     resources_per_worker : dict, optional
@@ -47,7 +49,7 @@ class ScalingConfig:
         How ranks are spread over machines, as of `placement_group`; those that share memory are on one.
     """
 
-    num_workers: int = 1
+    num_workers: int | tuple[int, int] = 1
     use_gpu: bool = False
     resources_per_worker: Mapping[str, float] | None = None
     placement_strategy: str = "PACK"
@@ -71,7 +73,7 @@ class Trainer:
     train_loop_config, config : dict, optional
         The configuration; two names of one thing.
     scaling_config : ScalingConfig, optional
-    num_workers : int, optional
+    num_workers : int, or (int, int), optional
     resources : dict, optional
         Of each rank; these two instead of a `ScalingConfig`.
     run_config : RunConfig, optional
@@ -103,7 +105,7 @@ class Trainer:
         train_loop_config: Mapping[str, Any] | None = None,
         config: Mapping[str, Any] | None = None,
         scaling_config: ScalingConfig | None = None,
-        num_workers: int | None = None,
+        num_workers: int | tuple[int, int] | None = None,
         resources: Mapping[str, float] | None = None,
         run_config: RunConfig | None = None,
         name: str | None = None,
@@ -129,7 +131,7 @@ class Trainer:
         self.datasets: dict[str, Any] = dict(datasets or {})
         self.resume_from_checkpoint: Any = resume_from_checkpoint
         self.choose_backend(bundle_of(self.scaling_config).get("GPU", 0))
-        if self.shares_memory and self.scaling_config.num_workers > MAX_RANKS:
+        if self.shares_memory and sizes_of(self.scaling_config)[1] > MAX_RANKS:
             raise ValueError(
                 f"num_workers={self.scaling_config.num_workers}: a group in shared memory has at most {MAX_RANKS}; "
                 "others take backend='gloo'"
@@ -158,6 +160,7 @@ class Trainer:
             No machine has what the ranks take.
         """
         self.check_room()
+        _check_call(self.loop, self.config)
         experiment = Tuner(self.as_trainable(), {}, run_config=self.run_config, if_exists=self.if_exists).fit()
         return self.check_result(experiment)
 
@@ -176,10 +179,12 @@ class Trainer:
         """The trainer as a function of a trial's configuration, for a Tuner; which calls this by itself."""
         preload(*self.modules)
         scaling = self.scaling_config
+        least, most = sizes_of(scaling)
         plan = GroupPlan(
             name=getattr(self.loop, "__name__", type(self.loop).__name__),
             loop=put(self.loop),
-            n_ranks=scaling.num_workers,
+            n_ranks=most,
+            least=least,
             bundle=bundle_of(scaling),
             shares_memory=self.shares_memory,
             strategy="STRICT_PACK" if self.shares_memory else scaling.placement_strategy,
@@ -194,12 +199,13 @@ class Trainer:
         return trainable
 
     def _total(self) -> dict[str, float]:
-        return {kind: n * self.scaling_config.num_workers for kind, n in bundle_of(self.scaling_config).items()}
+        """What all ranks take; the least that they may be."""
+        return {kind: n * sizes_of(self.scaling_config)[0] for kind, n in bundle_of(self.scaling_config).items()}
 
     def check_room(self) -> None:
         """`TrainError` if the machines can never run the ranks."""
         get_runtime_context()  # which starts a session where there is none
-        each, n = bundle_of(self.scaling_config), self.scaling_config.num_workers
+        each, (n, _) = bundle_of(self.scaling_config), sizes_of(self.scaling_config)
         asked, at_least = (self._total(), 1) if self.shares_memory else (each, n)
         if capacity({"num_cpus": 0, **options_of(asked)}, machines(), None) < at_least:
             where = "on one machine, as they share memory" if self.shares_memory else "on all machines together"
@@ -207,6 +213,18 @@ class Trainer:
                 f"{n} ranks with {each} each find no room {where}: ask for fewer, or for less, or start the session "
                 "with more (cellmesh.cluster_resources() says what there is)"
             )
+
+
+def _check_call(loop: Callable[..., Any], config: Mapping[str, Any] | None) -> None:
+    """`TypeError` if a function is not one of what it will be given."""
+    try:
+        inspect.signature(loop).bind(*([] if config is None else [config]))
+    except TypeError as error:
+        name = getattr(loop, "__name__", type(loop).__name__)
+        what = "without arguments, as no config= is given" if config is None else "with config= as its argument"
+        raise TypeError(f"{name} is called {what}: {error}") from None
+    except ValueError:  # it is compiled, and does not say
+        return
 
 
 def _run_in_trial(plan: GroupPlan, own: dict[str, Any] | None, config: dict[str, Any]) -> None:
@@ -226,14 +244,26 @@ def bundle_of(scaling: ScalingConfig) -> dict[str, float]:
     return {kind: amount for kind, amount in bundle.items() if amount}
 
 
-def _scaled(scaling: ScalingConfig, n: int | None, resources: Mapping[str, float] | None) -> ScalingConfig:
+def sizes_of(scaling: ScalingConfig) -> tuple[int, int]:
+    """How many ranks there are at least, and at most."""
+    n = scaling.num_workers
+    return n if isinstance(n, tuple) else (n, n)
+
+
+def _scaled(
+    scaling: ScalingConfig, n: int | tuple[int, int] | None, resources: Mapping[str, float] | None
+) -> ScalingConfig:
     scaling = replace(
         scaling,
         num_workers=scaling.num_workers if n is None else n,
         resources_per_worker=scaling.resources_per_worker if resources is None else resources,
     )
-    if type(scaling.num_workers) is not int or scaling.num_workers < 1:
-        raise ValueError(f"num_workers={scaling.num_workers!r}: a whole number of ranks, 1 or more")
+    sizes: tuple[Any, ...] = sizes_of(scaling)
+    if len(sizes) != 2 or any(type(size) is not int or size < 1 for size in sizes) or sizes[0] > sizes[1]:
+        raise ValueError(
+            f"num_workers={scaling.num_workers!r}: a whole number of ranks, 1 or more; or the least and the most of "
+            "them, as (1, 4)"
+        )
     for kind, amount in (scaling.resources_per_worker or {}).items():
         if isinstance(amount, bool) or not isinstance(amount, (int, float)) or amount < 0:
             raise ValueError(f"resources={{{kind!r}: {amount!r}}}: an amount is a number that is not negative")

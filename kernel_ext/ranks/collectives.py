@@ -12,6 +12,7 @@ from ..cells.analysis.read import CellError
 if TYPE_CHECKING:
     from ...groups.actor_group import ActorGroup
     from ...train.backends import Backend
+    from ...train.rounds import Wait
     from .rank import Rank
 
 
@@ -59,6 +60,6 @@ class Collectives:
         if self._memory is not None and self._memory.broken and not any(map(members.is_dead, self._group.ranks)):
             self.begin()
 
-    def waiting(self) -> dict[int, str]:
-        """The ranks that wait for others in a collective just now, and what it is."""
-        return self._memory.waiting() if self._memory is not None else {}
+    def waits(self) -> dict[int, Wait]:
+        """The ranks that wait for others just now, in a collective or with a message, and what it is."""
+        return self._memory.waits() if self._memory is not None else {}

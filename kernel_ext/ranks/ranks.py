@@ -146,11 +146,6 @@ class Ranks:
             there = len(self.group)
         except CellError:  # none, which is as it should be
             there = 0
-        if there:
-            raise CellError(
-                f"there {'is 1 rank' if there == 1 else f'are {there} ranks'} already: %ranks stop ends them, and "
-                "their variables with them; what cells have returned stays"
-            )
         if options.nodes is not None and (options.nodes < 1 or n % options.nodes):
             raise CellError(
                 f"%ranks {n} --nodes {options.nodes}: on each machine are equally many, so {n} are on "
@@ -158,6 +153,10 @@ class Ranks:
             )
         if options.backend is not None:
             _check_backend(options)
+        if there:
+            _ask_to_end(there, n)
+            self._stop()
+        if options.backend is not None:
             preload(*MODULES)
         attach(current())
         variables = dict(options.env or {})
@@ -215,6 +214,19 @@ class Ranks:
         if self.auto.is_on:
             print("Plain cells run in these ranks (%ranks auto); %ranks here: in the notebook.")
         return self.group._cellmesh_table()
+
+
+def _ask_to_end(there: int, n: int) -> None:
+    """Ask whether the ranks that there are may end; CellError if not, or if nobody is there to answer."""
+    are = "is 1 rank" if there == 1 else f"are {there} ranks"
+    try:
+        answer = input(f"There {are}. End {'it' if there == 1 else 'them'}, with all variables, and make {n}? [y/N] ")
+    except (EOFError, NotImplementedError):  # a program runs the notebook
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        raise CellError(
+            f"there {are} already: %ranks stop ends them, and their variables with them; what cells have returned stays"
+        )
 
 
 def _check_backend(options: argparse.Namespace) -> None:

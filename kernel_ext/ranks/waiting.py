@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from ...groups.actor_group import ActorGroup
     from ...objstore._core import Client
     from ...refs import ObjectRef
+    from ...train.rounds import Wait
     from .collectives import Collectives
     from .rank import Rank
     from .strip import Strip
 
 LOOKS_EVERY_S = 0.2
 TELLS_AFTER_S = 2.0  # that ranks wait for others
+STAYS_SO_S = 0.4  # before it is taken for certain, as a look sees one rank after the other
 SLOWEST_S = 1.0  # a rank that the others have waited for so long is named at the end
 SLOWEST_SHARE = 0.2  # and this share of the cell's time
 STOPS_WITHIN_S = 5.0  # a rank that is interrupted; longer only in C code that does not look
@@ -63,6 +65,8 @@ class CellInRanks:
         self._left: list[int] = []
         self._stopped: set[int] = set()
         self._broken: GroupBrokenError | None = None
+        self._seen: tuple[set[int], dict[int, Wait], list[int]] | None = None  # by the last look
+        self._seen_at = 0.0  # for the first time
         self._awaited: Counter[int] = Counter()  # looks at which all that waited did so for this rank
 
     def add(self, rank: int, refs: list[ObjectRef]) -> None:
@@ -115,7 +119,14 @@ class CellInRanks:
     def _look(self, tells: bool) -> None:
         """Interrupt who waits for a rank that will not come, and say who waits for whom."""
         left = set(self._left)  # before the look at who waits: a rank that had ended before that will not come
-        waiting = {place: some for place, ranks in self._waiting().items() if (some := [r for r in ranks if r in left])}
+        waits = self._collectives.waits() if self._collectives is not None else {}
+        at_barrier = self._at_barrier()
+        if self._seen != (left, waits, at_barrier):
+            self._seen, self._seen_at = (left, waits, at_barrier), time.monotonic()
+        places = {"barrier()": at_barrier}
+        for rank, called in waits.items():
+            places.setdefault(called.what, []).append(rank)
+        waiting = {place: some for place, ranks in places.items() if (some := [r for r in ranks if r in left])}
         absent = [rank for rank in range(len(self._group)) if not any(rank in some for some in waiting.values())]
         awaited = left.intersection(absent)
         if waiting and len(awaited) == 1:
@@ -124,7 +135,7 @@ class CellInRanks:
             failed = next(iter(self.errors))
             for place, some in waiting.items():
                 self._stop(some, f"interrupted at {place}: rank {failed} has failed")
-        elif waiting and not awaited:
+        elif waiting and not awaited and time.monotonic() - self._seen_at >= STAYS_SO_S:
             part = [rank for rank in absent if rank in self.calls]
             why = f"{in_words(part)} ended the cell without it" if part else ""
             out = [rank for rank in absent if rank not in self.calls]
@@ -134,7 +145,7 @@ class CellInRanks:
                 told = f"waited at {place} for ever: {' and '.join(filter(None, [why, also, elsewhere]))}"
                 self._broken = self._broken or GroupBrokenError(f"{in_words(some)} {told}")
                 self._stop(some, told)
-        elif waiting and tells and self._strip is not None:
+        elif waiting and awaited and tells and self._strip is not None:
             who = " and ".join(
                 f"{in_words(some)} {'waits' if len(some) == 1 else 'wait'} at {place}"
                 for place, some in waiting.items()
@@ -183,16 +194,11 @@ class CellInRanks:
         found = self._line.findall(text)
         return f"line {found[-1 if last else 0]}" if found else ""
 
-    def _waiting(self) -> dict[str, list[int]]:
-        """The ranks that wait for others, by what they wait at."""
-        found: dict[str, list[int]] = {}
-        if self._collectives is not None:
-            for rank, what in self._collectives.waiting().items():
-                found.setdefault(what, []).append(rank)
+    def _at_barrier(self) -> list[int]:
+        """The ranks that wait at `barrier()`."""
         member = self._group[0]._cellmesh_blueprint
         meeting = find_actor(current(), meeting_name(member.name, 0), member.namespace)
-        at_barrier = get(meeting.waiting.remote()) if meeting is not None else []
-        return {"barrier()": at_barrier, **found}
+        return get(meeting.waiting.remote()) if meeting is not None else []
 
     def _where(self, rank: int) -> str:
         """A rank and the line in which it is, if that can be found out."""

@@ -180,6 +180,11 @@ def alive() -> list[str]:
     return [path for _, path in sorted(found, reverse=True)]
 
 
+def of(session: str) -> str:
+    """The folder of the session with that id, if it is one of this machine's."""
+    return os.path.join(runtime_root(), _PREFIX + session)
+
+
 def id_of(path: str) -> str:
     """The id of the session with that folder."""
     return os.path.basename(path).removeprefix(_PREFIX)

@@ -237,6 +237,7 @@ class Home:
         self.constructors: dict[int, m.Actor] = {}  # by number
         self.actors: dict[Key, set[int]] = {}  # that live there -> calls under way
         self.ordered: set[Key] = set()  # those of them whose calls run one after the other
+        self.overtaken: set[int] = set()  # calls of these that cannot have run, as calls after them have
         self.functions = [self.make(Tree(data)) for data in (b"function 0", b"function 1", QUICK)]
 
     # ---- what a program does
@@ -428,7 +429,8 @@ class Home:
     def _break_up(self, batch: Batch, number: int) -> None:
         if (outcomes := batch.break_up()) is not None:
             self.n_back += len(outcomes.back)
-            self.engine.said(encode(Progress(number, 1 + self.runs[number], 0, [], others=outcomes)), [])
+            run = 3 + self.runs[number]  # no other run's number, see `begin`
+            self.engine.said(encode(Progress(number, run, 0, [], others=outcomes)), [])
             if self.random.random() < 0.5:
                 batch.told(outcomes)
 
@@ -520,7 +522,8 @@ class Home:
         (value,) = result.values
         for actor, calls in self.actors.items():
             if result.number in calls and value.state != OBJECT_FAILED and actor in self.ordered:
-                assert result.number == min(calls), "a call before it has not been answered"
+                assert result.number not in self.overtaken, "a call after it has been answered"
+                self.overtaken.update(number for number in calls if number < result.number)  # whose argument is lost
             calls.discard(result.number)
         if result.number in self.constructors:
             how = self.constructors.pop(result.number)

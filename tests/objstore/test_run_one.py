@@ -55,6 +55,17 @@ class Borrowed:
         code = self.client.put(("function", name, name))
         return self.client.submitter(code, self.client.resource_class({"CPU": 1.0}).shape, **options)
 
+    def make_actor(self, cls: type, method: str) -> tuple[Any, Any]:
+        """An actor that this process becomes, and what calls its method."""
+        client = self.client
+        self.hooks.functions["Actor"] = cls
+        shape = client.resource_class({}).shape
+        actor, _ = client.create_actor(client.put(("class", "Actor", "Actor")), shape, (), {}, meta="Actor")
+        task = client.run()
+        loaded, args, kwargs = client.load(task)
+        client.bind_actor(task, loaded(*args, **kwargs))
+        return actor, client.submitter(client.put(("method", f"Actor.{method}", method)), shape, actor=actor)
+
 
 @pytest.fixture
 def borrowed() -> Iterator[Borrowed]:
@@ -142,13 +153,7 @@ def test_a_call_of_its_actor_runs_and_what_that_waits_for_but_no_other_call(borr
             seen.append((n, info, client.current_task == me, client.actor_info() is not None))
             return twice
 
-    borrowed.hooks.functions["Actor"] = Actor
-    shape = client.resource_class({}).shape
-    actor, _ = client.create_actor(client.put(("class", "Actor", "Actor")), shape, (), {}, meta="Actor")
-    task = client.run()
-    cls, args, kwargs = client.load(task)
-    client.bind_actor(task, cls(*args, **kwargs))
-    call = client.submitter(client.put(("method", "Actor.call", "call")), shape, actor=actor)
+    _actor, call = borrowed.make_actor(Actor, "call")
     refs = [call(1), call(2)]
     assert client.run_one(0.0)
     assert client.get(refs[0]) == 2
@@ -180,13 +185,7 @@ def test_beside_an_actor_that_serves_itself_tasks_alone_run_and_know_themselves(
     def outer() -> tuple[int, int, int]:
         return client.current_task, client.get(inner()), client.current_task
 
-    borrowed.hooks.functions["Actor"] = object
-    shape = client.resource_class({}).shape
-    actor, _ = client.create_actor(client.put(("class", "Actor", "Actor")), shape, (), {}, meta="Actor")
-    task = client.run()
-    cls, args, kwargs = client.load(task)
-    client.bind_actor(task, cls(*args, **kwargs))
-    submit = client.submitter(client.put(("method", "Actor.__repr__", "__repr__")), shape, actor=actor)
+    actor, submit = borrowed.make_actor(object, "__repr__")
     call = submit()
     assert client.run_one(0.0, False) is False
     ref = borrowed.remote(outer)()

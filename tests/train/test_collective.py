@@ -293,18 +293,67 @@ def test_who_waits_in_which_collective_is_seen_from_outside() -> None:
             comm.all_reduce(np.ones(200))
             comm.barrier("the end")
 
-    assert memory.waiting() == {}
+    assert memory.waits() == {}
     with ThreadPoolExecutor(3) as pool:
         ends = [pool.submit(one, rank) for rank in range(3)]
         try:
-            wait_until(lambda: memory.waiting() == dict.fromkeys([0, 2], "all_reduce(sum) of float64 (200,)"))
+            wait_until(lambda: memory.waits() == dict.fromkeys([0, 2], (2, "all_reduce(sum) of float64 (200,)")))
         finally:
             may_come.set()
         for end in ends:
             end.result()
-    assert memory.waiting() == {} and not memory.broken
+    assert memory.waits() == {} and not memory.broken
     memory.abort()
     assert memory.broken
+
+
+def test_who_waits_for_the_other_end_of_a_message_is_seen_from_outside() -> None:
+    memory, may_come = CollectiveMemory(3, SLOT), threading.Event()
+
+    def one(rank: int) -> None:
+        with Communicator(memory, rank) as comm:
+            if rank == 1:
+                may_come.wait()
+                comm.recv(np.zeros(200), 2, tag=7)
+            elif rank == 2:
+                comm.send(np.ones(200), 1, tag=7)
+            comm.barrier()
+
+    with ThreadPoolExecutor(3) as pool:
+        ends = [pool.submit(one, rank) for rank in range(3)]
+        try:
+            waits = {0: (1, "barrier"), 2: (1, "message 7 from rank 2 to 1 of float64 (200,)")}
+            wait_until(lambda: memory.waits() == waits)
+        finally:
+            may_come.set()
+        for end in ends:
+            end.result()
+    assert memory.waits() == {}
+
+
+def test_who_waits_in_a_part_of_the_group_is_seen_from_outside() -> None:
+    memory, may_come = CollectiveMemory(3, SLOT), threading.Event()
+
+    def one(rank: int) -> None:
+        with Communicator(memory, rank) as comm:
+            part = comm.split([2, 0])
+            if part is not None:
+                part.barrier()
+                if rank == 2:
+                    may_come.wait()
+                part.all_reduce(np.ones(2))
+            comm.barrier()
+
+    with ThreadPoolExecutor(3) as pool:
+        ends = [pool.submit(one, rank) for rank in range(3)]
+        try:
+            waits = {0: (2, "all_reduce(sum) of float64 (2,) of the ranks 2,0"), 1: (1, "barrier")}
+            wait_until(lambda: memory.waits() == waits)
+        finally:
+            may_come.set()
+        for end in ends:
+            end.result()
+    assert memory.waits() == {}
 
 
 def test_when_ranks_are_in_collectives_is_noted_while_somebody_looks() -> None:

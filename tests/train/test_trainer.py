@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,52 @@ def test_a_killed_rank_ends_the_group_which_goes_on_from_its_checkpoint(
     wait_until(lambda: free_cpus() == 4)
 
 
+class Holder:
+    """Has CPUs."""
+
+    def ready(self) -> None:
+        """Return when it has them."""
+
+
+def held(n_cpus: int) -> Any:
+    holder = cm.remote(num_cpus=n_cpus)(Holder).remote()
+    cm.get(holder.ready.remote())
+    return holder
+
+
+def sizes(config: dict[str, Any]) -> None:
+    """Report in which attempt there are how many ranks; some attempts fail."""
+    attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+    start = train.get_checkpoint()
+    found = [*(start.value if start else []), train.get_context().get_world_size()]
+    train.report(sizes=found, sum=add(1.0), checkpoint=save(found))
+    if attempt < len(config["flags"]) and me() == 0:
+        config["flags"][attempt].set()
+        config["go"][attempt].wait()
+        raise ValueError("once more")
+
+
+def test_as_many_ranks_as_there_is_room_for_anew_in_each_attempt(flag: Callable[[str], Flag]) -> None:
+    flags, go = ([flag(f"{name}{i}") for i in range(2)] for name in ("begun", "go"))
+    trainer = train.Trainer(
+        sizes, num_workers=(1, 6), config={"flags": flags, "go": go}, max_failures=2, name="elastic", verbose=0
+    )
+    with ThreadPoolExecutor(1) as pool:
+        other = held(1)
+        training = pool.submit(trainer.fit)
+        flags[0].wait()
+        del other
+        wait_until(lambda: free_cpus() == 1)
+        go[0].set()
+        flags[1].wait()
+        other = cm.remote(num_cpus=2)(Holder).remote()  # which has them between the two attempts
+        go[1].set()
+        metrics = training.result(timeout=60).metrics
+    assert metrics["sizes"] == [3, 4, 2] and metrics["sum"] == 2.0
+    del other
+    wait_until(lambda: free_cpus() == 4)
+
+
 def test_a_rank_that_dies_before_its_function_begins(flag: Callable[[str], Flag]) -> None:
     fatal = Fatal(flag("once"))
     result = train.Trainer(lambda: (fatal, train.report(ok=1)), num_workers=2, max_failures=1).fit()
@@ -238,6 +285,31 @@ def test_ranks_that_disagree_end_in_an_error_and_do_not_hang() -> None:
 
     with pytest.raises(train.TrainingFailedError, match=r"rank 0: report.*rank 1: the end of the function"):
         train.Trainer(reports_alone, num_workers=2).fit()
+
+
+def test_ranks_that_all_wait_for_each_other_end_in_an_error() -> None:
+    def sends_what_nobody_receives() -> None:
+        if me() == 0:
+            train.get_context().communicator.send(np.zeros(3), 1)
+
+    with pytest.raises(train.TrainingFailedError, match="all ranks wait for others, and none can go on: ") as told:
+        train.Trainer(sends_what_nobody_receives, num_workers=2).fit()
+    assert "rank 0 at message 0 from rank 0 to 1 of float64 (3,); rank 1 at the end of the function" in str(told.value)
+
+    def one_leaves_a_part_out() -> None:
+        comm = train.get_context().communicator
+        part = comm.split([0, 1])
+        if part is not None and me() == 0:
+            part.barrier()
+
+    with pytest.raises(train.TrainingFailedError, match="rank 0 at barrier of the ranks 0,1; rank 1 at the end of"):
+        train.Trainer(one_leaves_a_part_out, num_workers=3).fit()
+
+    def both_receive() -> None:
+        train.get_context().communicator.recv(np.zeros(3), 1 - me())
+
+    with pytest.raises(train.TrainingFailedError, match=r"rank 0 at message 0 from rank 1 to 0.*rank 1 at message"):
+        train.Trainer(both_receive, num_workers=2).fit()
 
 
 def test_folders_of_all_ranks_are_one_checkpoint() -> None:
@@ -357,6 +429,14 @@ def test_a_scheduler_stops_all_ranks_of_a_trial() -> None:
     [
         (lambda: train.Trainer(3), TypeError, "Trainer(3): the first argument is a function"),
         (lambda: train.Trainer(counts, num_workers=0), ValueError, "num_workers=0: a whole number of ranks, 1 or more"),
+        (lambda: train.Trainer(counts, num_workers=(3, 2)), ValueError, "num_workers=(3, 2): a whole number of ranks"),
+        (lambda: train.Trainer(counts, num_workers=(1, 2, 3)), ValueError, "or the least and the most of them, as (1,"),
+        (lambda: train.Trainer(counts, num_workers=(2, 65)), ValueError, "at most 64; others take backend='gloo'"),
+        (
+            lambda: train.Trainer(counts, num_workers=(5, 9)).fit(),
+            train.TrainError,
+            "5 ranks with {'CPU': 1.0} each find",
+        ),
         (lambda: train.Trainer(counts, num_workers=65), ValueError, "at most 64; others take backend='gloo'"),
         (lambda: train.Trainer(counts, resources={"cpu": -1}), ValueError, "resources={'cpu': -1}"),
         (lambda: train.Trainer(counts, resources={"cpu": 0}), ValueError, "{'cpu': 0}: a rank takes something"),
@@ -367,6 +447,12 @@ def test_a_scheduler_stops_all_ranks_of_a_trial() -> None:
             train.TrainError,
             "1 ranks with {'GPU': 1.0, 'CPU': 1.0} each find no room on one machine",
         ),
+        (
+            lambda: train.Trainer(counts).fit(),
+            TypeError,
+            "counts is called without arguments, as no config= is given: missing a required argument: 'config'",
+        ),
+        (lambda: train.Trainer(me, config={}).fit(), TypeError, "me is called with config= as its argument: too many"),
         (lambda: train.report(x=1), RuntimeError, "this is not a rank"),
         (lambda: train.get_dataset_shard(), RuntimeError, "this is not a rank"),
     ],

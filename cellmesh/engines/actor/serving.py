@@ -1,5 +1,5 @@
 """The pocket of an actor that takes several calls at a time. It serves them as a node's worker does, by threads or by
-an asyncio loop in the main thread (`scheduler.worker.actor`), and so has a process of its own, see `actor.process`.
+an asyncio loop in the main thread (`scheduler.worker.actor`), and so has a process of its own, see `actor.child`.
 
 Three threads stand beside those. One takes in calls, and hands them to the segment, which knows limits and groups.
 One, the *attendant*, sees in the segment what becomes of them, and tells it as it comes. And one runs the plain tasks
@@ -77,7 +77,6 @@ class ServingPocket(Pocket):
         self._line, self._hooks.runner = line, 0
         sys.stdout, sys.stderr = self._streams
         signal.signal(signal.SIGINT, interrupter(self._worker))
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # which Ray blocks in what it begins
         repeat_interrupts()
         process_exit.before_exit = lambda status: self._look()  # what has ended is told
         for work in (self._attend, self._run_tasks):

@@ -3,9 +3,10 @@
     python tests/engines/faults/kill_drill.py ENGINE SEED N       ENGINE: fake, ray, dask
 
 A drill is a tree of tasks, large values that tasks make and take, a generator, calls of an actor that saves
-checkpoints, and tasks that call another one. At a moment, which is a number of beginnings, one process is killed, or stands still for a while: the one
-that has begun last, the actor's, or what stands for the engine on this machine. Every value must be what it is when
-nobody disturbs, or the error that docs/engines.md has for what was killed; no task begins more often than it may.
+checkpoints, and tasks that call another one. At a moment, which is a number of beginnings, one process is killed, or
+stands still for a while: the one that has begun last, the actor's, or what stands for the engine on this machine. Every
+value must be what it is when nobody disturbs, or the error that docs/engines.md has for what was killed; no task begins
+more often than it may.
 """
 
 from __future__ import annotations

@@ -56,7 +56,8 @@ def on_ray(address: str) -> None:
     owner = ray.remote(num_cpus=0)(Owner).remote()
     (lost,) = ray.get(owner.make.remote())
     ray.kill(owner)
-    wait_until(lambda: is_lost(lost), PATIENCE_S)
+    wrong(lambda: ray.get(owner.make.remote(), timeout=PATIENCE_S), ray.exceptions.RayActorError, "actor")
+    wait_until(lambda: is_lost(lost), PATIENCE_S)  # who asks while the owner lives has a copy
     wrong(lambda: cm.get(engines.from_native(lost), timeout=PATIENCE_S), ObjectLostError, "Ray has that value no more")
     ray.shutdown()
 

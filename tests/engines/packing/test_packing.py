@@ -12,7 +12,18 @@ from cellmesh.engines import news
 from cellmesh.engines.batch import Batch
 from cellmesh.engines.calls import kind_of
 from cellmesh.engines.fake_engine import Faults
-from cellmesh.engines.packing import EACH_S, FILL_S, HOLD_S, N_KNOWN, N_TRIED, QUICK_S, SPREAD_S, Packing, packed
+from cellmesh.engines.packing import (
+    EACH_S,
+    FILL_S,
+    HOLD_S,
+    N_KNOWN,
+    N_TRIED,
+    PER_WORKER,
+    QUICK_S,
+    SPREAD_S,
+    Packing,
+    packed,
+)
 from cellmesh.engines.parcels import Done, Progress, decode_progress
 
 F, G = (1, 1), (2, 1)
@@ -107,6 +118,30 @@ def test_they_do_not_wait_for_long() -> None:
     assert line.take() == [[number] for number in numbers[40:]]
     later = line.add(F, 30)
     assert line.take() == [[number] for number in later], "and none does after that"
+
+
+def test_while_all_have_enough_to_do_a_parcel_waits_until_it_is_full_or_one_has_ended() -> None:
+    line = Line(n_workers=2)
+    line.know(F, *[0.0004] * N_KNOWN)
+    for handle in range(PER_WORKER * 2):
+        line.packing.sent(handle, CPU)
+    first = line.add(F, 30)
+    assert line.take() == [] and line.packing.wait_s() == FILL_S
+    line.now = FILL_S / 2
+    more = line.add(F, 30)
+    assert line.take() == [[*first, *more[:10]]] and line.packing.wait_s() == FILL_S / 2
+    line.packing.ended(0)
+    line.packing.ended(99)  # another one
+    assert line.take() == [more[10:20], more[20:]] and line.packing.wait_s() is None, "one for each worker"
+    line.packing.sent(0, CPU)
+    last = line.add(F, 5)
+    assert line.take() == []
+    line.now = FILL_S * 2
+    assert line.packing.wait_s() == 0 and line.take() == [last], "it has waited for long enough"
+    gone, other = line.add(F, 1), line.add(F, 1, "another kind")
+    assert line.take() == [other]
+    line.packing.discard(*gone)
+    assert not len(line.packing) and line.take() == [] and line.packing.wait_s() is None
 
 
 def test_what_is_not_to_begin_any_more_does_not() -> None:

@@ -36,6 +36,15 @@ def test_before_there_are_ranks_it_is_said_how_to_make_some(fresh_kernel: Kernel
     assert "do not fit together: at most" in words and "free CPU:" in words
 
 
+def test_without_torch_and_without_gpus_a_backend_says_what_it_needs(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run("%load_ext cellmesh\nimport sys\nsys.modules['torch'] = None", 60)
+    words = error(fresh_kernel, "%ranks 2 --backend shared")[1]
+    assert "--backend shared begins torch's process group: pip install 'cellmesh[train]'" in words
+    words = error(fresh_kernel, "%ranks 2 --gpus 1000")[1]
+    assert "2 members with GPU: 1000 each do not fit together: at most 0 do" in words and "free GPU: " in words
+    assert "there are no ranks yet" in error(fresh_kernel, "%ranks")[1], "nothing was begun"
+
+
 def test_namespaces_live_on_and_values_come_by_rank(ranks: Kernel) -> None:
     ranks.run("n = 5\ndef half(v): return v / 2")
     silent = ranks.run("%%ranks\nimport math\nx = rank * 10\ndef area(r): return math.floor(math.pi * r * n)")
@@ -123,7 +132,6 @@ def test_mistakes_are_told_in_a_sentence(ranks: Kernel) -> None:
     assert "ranks have none: ask in a cell of the notebook" in error(ranks, "%%ranks\nname = input('who')")[1]
     assert "--returns names 'zz', which does not occur" in error(ranks, "%%ranks --returns zz\n1")[1]
     assert "name 'unheard_of' is not defined: the cell reads it in line 2" in error(ranks, "%%ranks\nunheard_of")[1]
-    assert "there are 2 ranks already: %ranks stop ends them" in error(ranks, "%ranks 3")[1]
     assert "'1x' is no variable and its value" in error(ranks, "%ranks 3 --env 1x")[1]
     ranks.run("lock = __import__('threading').Lock()")
     assert "the cell reads 'lock', and lock cannot be sent" in error(ranks, "%%ranks\nlock")[1]
@@ -225,6 +233,24 @@ def test_a_rank_that_dies_is_named_and_can_be_brought_back(ranks: Kernel) -> Non
     shown, _ = failed(ranks, "%%ranks\nkept")
     assert "no cell has assigned it in rank 1, or that was before the rank was restarted" in shown
     assert text(ranks, ranks.run("%%ranks\nkept = rank\nbarrier()\nkept")) == "rank 0:\n  0\nrank 1:\n  1"
+
+
+def test_before_ranks_end_for_others_it_is_asked(ranks: Kernel) -> None:
+    ranks.run("%%ranks\nkept = rank")
+    of_program = ranks.start("%ranks 1", interactive=False)  # who could answer nothing
+    ranks.wait(of_program)
+    no = ranks.start("%ranks 1")
+    question = "There are 2 ranks. End them, with all variables, and make 1? [y/N] "
+    assert ranks.client.get_stdin_msg(timeout=20)["content"]["prompt"] == question
+    ranks.client.input("n")
+    ranks.wait(no)
+    for request in (of_program, no):
+        assert "there are 2 ranks already: %ranks stop ends them" in ranks.text(request, "stderr")
+    assert text(ranks, ranks.run("%%ranks\nkept")) == "rank 0:\n  0\nrank 1:\n  1"
+    talk(ranks, "%ranks 1", "y", prompt=question)
+    assert text(ranks, ranks.run("%%ranks\n(rank, world_size)")) == "rank 0:\n  (0, 1)"
+    talk(ranks, "%ranks 2", "yes", prompt="There is 1 rank. End it, with all variables, and make 2? [y/N] ")
+    assert text(ranks, ranks.run("%%ranks\nbarrier()\nworld_size")) == "ranks 0-1:\n  2"
 
 
 def test_stopped_ranks_leave_their_values_for_the_next(ranks: Kernel) -> None:

@@ -64,6 +64,27 @@ def test_who_would_wait_for_ever_in_a_collective_is_told_for_whom(ranks: Kernel)
     assert text(ranks, ranks.run(SUMS)) == SUMMED
 
 
+def test_who_would_wait_for_ever_in_a_part_of_the_ranks_is_told_for_whom(ranks: Kernel) -> None:
+    shown, told = failed(ranks, "%%ranks\npart = dist.new_group([0, 1])\nif rank: dist.barrier(group=part)")
+    assert "GroupBrokenError: rank 1 waited at barrier of the ranks 0,1 for ever: rank 0 ended the cell" in shown
+    shown, told = failed(ranks, "%%ranks\npart = dist.new_group([0, 1])\n1 / rank\ndist.barrier(group=part)")
+    assert "rank 1 interrupted at barrier of the ranks 0,1: rank 0 has failed" in told
+    shown, told = failed(ranks, "%%ranks\nif rank == 0: dist.new_group([0, 1])")
+    assert "rank 0 waited at a group of the ranks (0, 1) for ever: rank 1 ended the cell without it" in told
+    assert text(ranks, ranks.run(SUMS)) == SUMMED
+
+
+def test_who_would_wait_for_ever_with_a_message_is_told_for_whom(ranks: Kernel) -> None:
+    shown, told = failed(ranks, "%%ranks\nif rank == 0: dist.send(torch.ones(2), 1)")
+    message = "message 0 from rank 0 to 1 of float32 (2,)"
+    assert f"GroupBrokenError: rank 0 waited at {message} for ever: rank 1 ended the cell without it" in shown
+    shown, told = failed(ranks, "%%ranks\ndist.recv(torch.ones(2), 1 - rank)")
+    assert "rank 0 waited at message 0 from rank 1 to 0" in told and "for ever: others wait elsewhere" in told
+    got = "%%ranks\nx = torch.full((2,), 5.0 + rank)\ndist.send(x, 1) if rank == 0 else dist.recv(x, 0)\nx.tolist()"
+    assert text(ranks, ranks.run(got)) == "ranks 0-1:\n  [5.0, 5.0]", "not what was sent before"
+    assert text(ranks, ranks.run(SUMS)) == SUMMED
+
+
 def test_a_rank_that_others_wait_for_in_a_collective_is_named_with_its_line(ranks: Kernel, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     request = ranks.start(

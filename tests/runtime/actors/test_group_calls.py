@@ -212,6 +212,12 @@ def test_a_method_whose_name_is_the_groups_is_found_by_index(cm: ModuleType) -> 
         (lambda w: cellmesh.get(w), TypeError, "calls of its methods return refs"),
         (lambda w: w.add.remote(threading.Lock()), TypeError, r"the argument 'x' of the task 'Worker\[0\]\.add'"),
         (lambda w: w.add.options(num_cpu=1), ValueError, "unknown option"),
+        (lambda w: w.add.scatter(5), TypeError, r"Worker\.add\.scatter\(5\): needs an item for each member"),
+        (lambda w: w.add.scatter([1, 2, 3]), ValueError, r"3 items for 4 members, of ranks 0-3"),
+        (lambda w: w.add.reduce("max"), TypeError, "needs a function, plain or remote, not 'max'"),
+        (lambda w: w.where(5), TypeError, r"where\(5\): needs a function of a member"),
+        (lambda w: w[4], IndexError, r"out of range, there are 4 places \(0 to 3\)"),
+        (lambda w: w.restart(4), IndexError, r"restart\(4\): the ranks are 0-3"),
     ],
 )
 def test_misuse_is_told(cm: ModuleType, use: Callable[[Any], Any], error: type[Exception], words: str) -> None:

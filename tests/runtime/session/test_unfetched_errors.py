@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import threading
 from types import ModuleType
 
 import pytest
 from support.waiting import wait_until
 
 import cellmesh
+from cellmesh.session.unfetched_errors import UnfetchedErrors
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
 
@@ -77,6 +79,22 @@ def test_error_info_lists_them(cm: ModuleType) -> None:
     (row,) = wait_until(cm.error_info)
     assert row["name"] == "fail" and row["type"] == "failed" and row["pid"] > 0
     assert "listed" in wait_until(lambda: cm.error_info()[0]["message"])
+
+
+def test_a_thread_waits_only_while_an_error_does() -> None:
+    errors = UnfetchedErrors(lambda text: None)
+
+    def is_waiting() -> bool:
+        return any(thread.name == "cellmesh-unfetched" for thread in threading.enumerate())
+
+    for key in range(2):
+        errors.failed(key, "fail", "ValueError")
+        assert is_waiting()
+        errors.fetched(key)
+        wait_until(lambda: not is_waiting())
+    errors.failed(3, "fail", "ValueError")
+    errors.close()
+    assert not is_waiting()
 
 
 # ---------------------------------------------------------------- how tasks end

@@ -49,12 +49,12 @@ def test_it_is_unpacked_once_and_only_where_it_is_not(tmp_path: Path) -> None:
 
     mine, theirs = Package(packages.machine(), None), Package("another", None)
     assert (
-        place_of(str(project), None, str(session), get)
-        == place_of(str(project), mine, str(session), get)
+        place_of(str(project), None, lambda: str(session), get)
+        == place_of(str(project), mine, lambda: str(session), get)
         == str(project)
     )
     assert not fetched
-    places = {place_of(str(project), theirs, str(session), get) for _ in range(3)}
+    places = {place_of(str(project), theirs, lambda: str(session), get) for _ in range(3)}
     (place,) = places
     assert (
         place.startswith(str(session))
@@ -67,5 +67,5 @@ def test_it_is_unpacked_once_and_only_where_it_is_not(tmp_path: Path) -> None:
 def test_a_file_keeps_its_name(tmp_path: Path) -> None:
     (tmp_path / "single.py").write_text("1")
     data = pack(str(tmp_path / "single.py"))
-    place = place_of("/elsewhere/single.py", Package("another", None), str(tmp_path), lambda ref: data)
+    place = place_of("/elsewhere/single.py", Package("another", None), lambda: str(tmp_path), lambda ref: data)
     assert os.path.basename(place) == "single.py" and Path(place).read_text() == "1"

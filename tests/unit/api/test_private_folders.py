@@ -30,7 +30,7 @@ def of_keys(below: Path) -> object:
 def of_a_package(below: Path) -> object:
     (below.parent / "module.py").write_text("")
     data = pack(str(below.parent / "module.py"))
-    return place_of("/a/module.py", Package("another", None), str(below / "x"), lambda ref: data)
+    return place_of("/a/module.py", Package("another", None), lambda: str(below / "x"), lambda ref: data)
 
 
 def of_an_experiment(**options: str) -> Callable[[Path], object]:

@@ -34,7 +34,7 @@ _NOT_FOR_A_TRAINER = {
 @dataclass
 class ScalingConfig:
     """How many workers, and with what. `trainer_resources` and `elastic_resize_monitor_interval_s` are accepted without
-    effect: what starts the workers takes nothing, and their number is fixed.
+    effect: what starts the workers takes nothing, and a range of workers is looked at when they begin, or begin again.
     """
 
     num_workers: int | tuple[int, int] | None = None
@@ -50,11 +50,6 @@ class ScalingConfig:
 
     def __post_init__(self) -> None:
         refuse_options("ScalingConfig", vars(self), _NO_SCALING)
-        if isinstance(self.num_workers, tuple):
-            raise ValueError(
-                f"ScalingConfig(num_workers={self.num_workers!r}): the number of workers is fixed, and does not grow "
-                "or shrink with the machines: num_workers=2"
-            )
         if self.accelerator_type is not None:
             raise ValueError(
                 f"accelerator_type={self.accelerator_type!r}: name a resource of your own in resources_per_worker, and "
@@ -62,7 +57,6 @@ class ScalingConfig:
             )
 
     def _ours(self) -> _ScalingConfig:
-        assert not isinstance(self.num_workers, tuple)
         return _ScalingConfig(self.num_workers or 1, self.use_gpu, self.resources_per_worker, self.placement_strategy)
 
 
