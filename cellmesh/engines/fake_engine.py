@@ -15,7 +15,8 @@ import random
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
@@ -319,12 +320,18 @@ class FakeEngine(TaskEngine):
     def _place(self) -> None:
         """Begin what there is room for, in the order in which it came."""
         with self._changed:
-            while self._queue and (node := self._node_for(self._queue[0].parcel)) is not None:
-                job = self._queue.popleft()
+            while (job := next(filter(self._may_begin, self._queue), None)) is not None:
+                if (node := self._node_for(job.parcel)) is None:
+                    return
+                self._queue.remove(job)
                 self._take(node, job.parcel.resources, 1)
                 if job.actor is not None:
                     job.actor.node = node
                 self._begin(job, node)
+
+    def _may_begin(self, job: _Job) -> bool:
+        """Whether a worker takes it, if there is room."""
+        return True
 
     def _begin(self, job: _Job, node: EngineNode) -> None:
         self._running[job.handle] = job, node
@@ -473,6 +480,8 @@ class _Served(FakeEngine):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self._jobs: SimpleQueue[tuple[_Job, Sequence[Any], bool]] = SimpleQueue()
+        self._now: _Job | None = None
+        self._is_lent = False
 
     def connect(self, address: str, options: Mapping[str, Any], tell: Callable[[Event], None]) -> Facts:
         """Begin."""
@@ -486,18 +495,47 @@ class _Served(FakeEngine):
 
     def _work_on_all(self) -> None:
         while True:
-            super()._work_on(*self._jobs.get())
+            self._now, blobs, dies = self._jobs.get()
+            super()._work_on(self._now, blobs, dies)
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Meanwhile others may have what the parcel has that runs."""
+        job = self._now
+        assert job is not None  # it asks
+        self._lend(job, -1)
+        try:
+            yield
+        finally:
+            self._lend(job, 1)
+
+    def _may_begin(self, job: _Job) -> bool:
+        return job.actor is not None or not self._is_lent  # the worker, of which there is one, is not free
+
+    def _lend(self, job: _Job, sign: int) -> None:
+        with self._changed:
+            self._is_lent = sign < 0
+            if job.handle in self._running:
+                self._take(self._running[job.handle][1], job.parcel.resources, sign)
+                self._later(0.0, self._place)
+                self._changed.notify_all()
 
 
 class _Line(Line):
     """To that engine, which is in this process."""
 
-    def __init__(self, engine: FakeEngine) -> None:
+    def __init__(self, engine: _Served) -> None:
         self._engine = engine
 
     def say(self, message: bytes, large: Sequence[bytes]) -> bool:
         """Tell it something."""
         self._engine.said(message, large)
+        return True
+
+    def rest(self, comes: threading.Event, seconds: float) -> bool:
+        """Sleep, and have others use the CPU."""
+        with self._engine.lent():
+            comes.wait(seconds)
         return True
 
 

@@ -34,6 +34,12 @@ class Line:
     def end(self) -> None:
         """It has ended."""
 
+    def rest(self, comes: threading.Event, seconds: float) -> bool:
+        """In the thread of a task that listens: sleep until that is set, or for so long, as a task of the engine's does
+        that waits for another one, and leaves its CPU to that meanwhile. False: it did not sleep, as the engine has
+        nothing like it."""
+        return False
+
 
 class News:
     """Once a task has run for `SAY_S` a thread tells of it; what it yields it tells at once. What has not been told at

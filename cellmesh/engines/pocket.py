@@ -78,6 +78,7 @@ from .parcels import CLOSED, Answered, Called, Done, Given, Key, Work, Yielded, 
 STORE_BYTES, MOST_OBJECTS, MOST_TASKS = 1 << 30, 1 << 20, 1 << 16
 KEEP_SHARE = 4  # the fourth part of that is set aside for values of tasks that have ended
 KEEP_S = 5.0  # and they are kept for so long after the last task that had one
+REST_S = 0.05  # a task waits for an answer for so long before it leaves its CPU to others
 HOME = 1  # the number here of the one machine there is besides
 
 
@@ -103,21 +104,23 @@ class PocketHooks(Hooks):
 
     client: Client
 
-    def __init__(self, tell_items: Callable[[], bool]) -> None:
+    def __init__(self, tell_items: Callable[[], bool], rests: Callable[[], bool]) -> None:
         super().__init__()
-        self._tell_items = tell_items
+        self._tell_items, self._rests = tell_items, rests
         self._depth = 0  # of tasks that run while others wait for them
         self.runner: int | None = None  # the thread that runs those, if one alone does
 
     def run_meanwhile(self) -> bool:
-        """A task is about to sleep until others have ended: run one of those. Whether there was one."""
+        """A task is about to sleep until others have ended: run one of those, or sleep as the engine's tasks do.
+        Whether it has."""
         if not self._runs_tasks():
             return False
         self._depth += 1
         try:
-            return bool(self.client.run_one(0.0))
+            has_run = bool(self.client.run_one(0.0))
         finally:
             self._depth -= 1
+        return has_run or self._rests()
 
     def has_yielded(self) -> bool:
         """A generator has yielded: what it has begun runs now, as its items may refer to that. Whether it is to wait
@@ -160,7 +163,7 @@ class Pocket:
             agent = self._agent = Client(segment, ROLE_REMOTE_NODE, None)
             self._wake_fd = cache(agent.wake_fd)  # which gives one once
             agent.set_total({"CPU": float(len(os.sched_getaffinity(0)))})
-            hooks = self._hooks = PocketHooks(self._tell_items)
+            hooks = self._hooks = PocketHooks(self._tell_items, self._rests)
             self._worker = hooks.client = Client(segment, ROLE_WORKER, hooks)
         finally:
             os.close(segment)
@@ -188,6 +191,9 @@ class Pocket:
         self._lock = threading.Lock()  # of the peer
         self._thread = 0  # that runs parcels
         self._answered = threading.Condition(self._lock)  # a call is
+        self._comes = threading.Event()  # likewise
+        self._waits_since = -1.0  # the task, for an answer; below 0: it does not
+        self._line: Line | None = None  # by which answers come
         self._generator = -1  # the number of that
         self._items: list[Items] = []  # of it, that are to be told
         link: Any = _Link(self._show)
@@ -243,12 +249,14 @@ class Pocket:
             yield
             return
         line.listen()
+        self._line = line
         attendant = Attendant(self._wake_fd(), self._look_at_calls) if calls else None
         try:
             yield
         finally:
             if attendant is not None:
                 attendant.end()
+            self._line = None
             line.end()
 
     def _run_to_end(self) -> Result:
@@ -534,14 +542,30 @@ class Pocket:
         if (result := self._calling.answered(said)) is not None:
             self._peer.receive(Results([result]))
             self._peer.look()
-            self._answered.notify_all()
+            self._note_answer()
+
+    def _note_answer(self) -> None:
+        self._answered.notify_all()
+        self._waits_since = -1.0
+        self._comes.set()
+
+    def _rests(self) -> bool:
+        """The task waits for something. If that may be an answer, and it has for a while, leave its CPU to others."""
+        line, now = self._line, time.monotonic()
+        if line is None or not self._calling:
+            return False
+        if self._waits_since < 0:
+            self._comes.clear()
+            self._waits_since = now
+            return False  # and it looks once more
+        return now - self._waits_since >= REST_S and line.rest(self._comes, SAY_S)
 
     def _abandon_calls(self) -> None:
         """Nobody will answer them."""
         while results := self._calling.abandon():
             self._peer.receive(Results(results))
             self._peer.look()  # what had no room takes their place
-            self._answered.notify_all()
+            self._note_answer()
 
     def _made_of(self, result: Result, large: list[bytes]) -> Done:
         """What has become of a task, without what it has printed and yielded."""
@@ -679,6 +703,14 @@ def run(data: bytes | memoryview, blobs: Sequence[Any], line: Line | None = None
         except BaseException:  # whatever has interrupted it: what is in there may be anything
             _close()
             raise
+
+
+def is_free(within_s: float) -> bool:
+    """Whether no parcel runs, or none does within that time."""
+    if not _lock.acquire(timeout=within_s):
+        return False
+    _lock.release()
+    return True
 
 
 def interrupt() -> None:

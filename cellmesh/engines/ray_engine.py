@@ -216,6 +216,7 @@ class OfficeLine(Line):
     def __init__(self, number: int) -> None:
         self._number, self._run = number, uuid.uuid4().hex
         self._is_over = threading.Event()
+        self._heard: Any = None  # a ref of what is heard next
 
     def say(self, message: bytes, large: Sequence[bytes]) -> bool:
         """Tell the engine's process something."""
@@ -234,21 +235,35 @@ class OfficeLine(Line):
         if self._number and _office is not None:
             _office.forget.remote(self._number, self._run)
 
+    def rest(self, comes: threading.Event, seconds: float) -> bool:
+        """Wait for what is heard next, as Ray's tasks wait. An actor keeps what it has."""
+        import ray
+
+        if (heard := self._heard) is None:
+            return False
+        if ray.wait([heard], timeout=seconds)[0]:
+            comes.wait(seconds)  # until it is told on
+        return True
+
     def _hear(self) -> None:
+        def note(ref: Any) -> None:
+            self._heard = ref
+
         while not self._is_over.is_set():
-            for message in (messages := self._ask("hear", self._number, self._run) or []):
+            for message in (messages := self._ask("hear", self._number, self._run, note=note) or []):
                 pocket.hear(message)
             if not messages:
                 self._is_over.wait(AGAIN_S)
 
-    def _ask(self, method: str, *arguments: Any) -> Any:
-        """False: there is no office yet, or not any more."""
+    def _ask(self, method: str, *arguments: Any, note: Callable[[Any], None] = lambda ref: None) -> Any:
+        """False: there is no office yet, or not any more. `note`: is called with the ref of the answer."""
         global _office
         import ray
 
         try:
             office = _office = _office or ray.get_actor(OFFICE)
-            return ray.get(getattr(office, method).remote(*arguments))
+            note(ref := getattr(office, method).remote(*arguments))
+            return ray.get(ref)
         except (ValueError, ray.exceptions.RayError):
             _office = None
             return False

@@ -62,7 +62,7 @@ class ServingPocket(Pocket):
         self._early: deque[int] = deque(maxlen=MOST_EARLY)
         self._ended = threading.Condition()  # a call has, and its caller knows
         self._wakes, self._woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._line: Line | None = None
+        self._of_process: Line | None = None
         self._swept_at = 0.0
 
     @property
@@ -74,7 +74,7 @@ class ServingPocket(Pocket):
     # ---- the actor's threads
     def attend(self, line: Line) -> None:
         """From now on calls may come. `line`: tells of those that run. In the main thread."""
-        self._line, self._hooks.runner = line, 0
+        self._of_process, self._hooks.runner = line, 0
         sys.stdout, sys.stderr = self._streams
         signal.signal(signal.SIGINT, interrupter(self._worker))
         repeat_interrupts()
@@ -99,14 +99,14 @@ class ServingPocket(Pocket):
 
     def _run_another(self, timeout: float | None = None) -> bool:
         """It has run, as all has that a call refers to which is told of."""
-        return self._line is None and super()._run_another(timeout)
+        return self._of_process is None and super()._run_another(timeout)
 
     # ---- in
     def begin(self, work: Work, blobs: Sequence[Any], over: Callable[[Outcome], None]) -> None:
         """Have a call served. `over`: called when it has ended, in another thread."""
         task, refused = work.task, None
         call = _Call(task.number, task.origin, over)
-        call.news.begin(task.number, self._line, task.stream >= 0)
+        call.news.begin(task.number, self._of_process, task.stream >= 0)
         with self._lock:
             self._calls[task.number] = call
             try:
@@ -122,7 +122,7 @@ class ServingPocket(Pocket):
 
     def hear(self, message: bytes | None) -> None:
         """What the reader of a generator has taken, that the result of a call is not wanted, or an answer."""
-        if self._line is None or message is None:
+        if self._of_process is None or message is None:
             super().hear(message)
             return
         said = decode_said(message)
@@ -183,7 +183,7 @@ class ServingPocket(Pocket):
                 self._saved, call.is_over = None, True
 
     def _news_of_calls(self) -> News | None:
-        if self._line is None:
+        if self._of_process is None:
             return super()._news_of_calls()
         return next((call.news for call in self._calls.values() if not call.is_over), None)
 
@@ -224,12 +224,12 @@ class ServingPocket(Pocket):
     # ---- what the peer says
     def _hear(self, message: Message, frame: bytes | None = None) -> None:
         match message:
-            case Results(results) if self._line is not None:
+            case Results(results) if self._of_process is not None:
                 for result in results:
                     self._calls[result.number].told.append(result)
-            case Items(number) if self._line is not None:
+            case Items(number) if self._of_process is not None:
                 self._calls[number].told.append(message)
-            case Output(number) if self._line is not None:
+            case Output(number) if self._of_process is not None:
                 calls = list(self._calls.values())
                 if call := self._calls.get(number, calls[0] if calls else None):
                     call.news.add(replace(message, origin=call.origin))
@@ -241,7 +241,7 @@ class ServingPocket(Pocket):
         self._wake()
 
     def _tell_items(self) -> bool:
-        if self._line is None:
+        if self._of_process is None:
             return super()._tell_items()
         self._wake()
         return self._hooks.runner != threading.get_ident()

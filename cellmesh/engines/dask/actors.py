@@ -95,7 +95,15 @@ class DaskActors:
         cpus = [amounts.get("CPU", 0.0) for amounts in (parcel.resources, keeps)]
         key = f"{self._session}-actor", number
         future = self._client.submit(
-            host_actor, self._session, number, *cpus, list(parcel.limits), key=key, pure=False, **limits
+            host_actor,
+            self._session,
+            number,
+            *cpus,
+            list(parcel.limits),
+            key=key,
+            pure=False,
+            priority=1,  # as tasks may wait for it
+            **limits,
         )
         actor = self._actors[number] = _Actor(number, future)
         self._stand_in_line(actor, _Call(number, parcel, values))

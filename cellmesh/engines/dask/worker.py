@@ -12,6 +12,7 @@ from .. import pocket
 from ..news import Line
 from .terms import BegunTooOften, Withdrawn
 
+AGAIN_S = 0.05  # for a worker whose task waits to be free
 AT, ENDED, LOST, CANCELLED, OVER, SAID = "at", "ended", "lost", "cancelled", "over", "said"
 
 
@@ -40,6 +41,9 @@ class Claim(NamedTuple):
     may_be_withdrawn: bool
 
 
+_rests = threading.Event()  # the task that runs here waits for an actor
+
+
 def library() -> Any:
     """`distributed`, of which nothing is known where it is not installed."""
     return import_module("distributed")
@@ -65,6 +69,7 @@ class WorkerLine(Line):
         self._worker = dask.get_worker()
         self._client: Any = None
         self._queue: Any = None
+        self._has_seceded = False
         self.said: tuple[str, int] = "", 0
 
     def say(self, message: bytes, large: Sequence[bytes]) -> bool:
@@ -93,11 +98,22 @@ class WorkerLine(Line):
 
     def end(self) -> None:
         """Hear no more."""
+        _rests.clear()
         try:
             self._heard.put(b"")
             self._queue.close()
         except OSError:
             pass  # this worker goes
+
+    def rest(self, comes: threading.Event, seconds: float) -> bool:
+        """Sleep, and leave the thread to an actor's host; other tasks find the worker taken, see `take_turn`."""
+        if not self._has_seceded:
+            self._has_seceded = True
+            self._dask.secede()
+        _rests.set()
+        if comes.wait(seconds):
+            _rests.clear()
+        return True
 
     def _hear(self) -> None:
         try:
@@ -127,6 +143,7 @@ def is_wanted(worker: Any, key: Any) -> bool:
 def run_parcel(session: str, number: int, claim: Claim | None, data: bytes, *blobs: Any) -> bytes | Kept:
     """A Dask task: runs a parcel. `session`: the name of what it tells meanwhile; `claim`: as of `begin`."""
     dask = library()
+    take_turn(dask)
     if claim is not None:
         begin(dask, *claim)
     line = WorkerLine(dask, session, number)
@@ -135,6 +152,14 @@ def run_parcel(session: str, number: int, claim: Claim | None, data: bytes, *blo
         return outcome.data
     large = [bytes(one) for one in outcome.large]
     return Kept(outcome.data, dask.get_client().scatter(large, hash=False) if large else [], line.said)
+
+
+def take_turn(dask: Any) -> None:
+    """Wait until the worker is free for a parcel. While its task waits for an actor, which may need this thread to
+    begin, the parcel goes back to the scheduler."""
+    while not pocket.is_free(AGAIN_S):
+        if _rests.is_set():
+            raise dask.Reschedule
 
 
 def keep(value: Any) -> Any:

@@ -302,6 +302,34 @@ def test_a_task_waits_as_long_as_it_says(on_engine: ModuleType, tmp_path: Path) 
     assert 1.0 <= get(call.remote(log, *(Flag(tmp_path / name) for name in ("begun", "goes_on")))) < 10.0
 
 
+@calls
+def test_tasks_that_wait_for_an_actor_leave_their_cpus_to_it(on_engine: ModuleType, tmp_path: Path) -> None:
+    goes_on, waits = Flag(tmp_path / "goes_on"), Flag(tmp_path / "waits")
+
+    @on_engine.remote
+    def later() -> str:
+        goes_on.wait()
+        return "there"
+
+    @on_engine.remote
+    class Late(Log):
+        def __init__(self, where: str) -> None:
+            super().__init__()
+            self.add(where)
+
+    @on_engine.remote
+    def call(late: Any) -> int:
+        ref = late.add.remote(1)
+        waits.set()
+        return on_engine.get(ref)
+
+    late = Late.remote(later.remote())  # which begins when all CPUs are taken by those who wait for it
+    calls = [call.remote(late) for _ in range(8)]
+    goes_on.set()
+    waits.wait()
+    assert sorted(get(calls)) == list(range(2, 10))
+
+
 @pytest.mark.capability("actor_makers")
 def test_a_task_has_an_actor_of_its_own(on_engine: ModuleType) -> None:
     logs = on_engine.remote(Log)
