@@ -64,7 +64,9 @@ class Call(Struct):
     names: dict[Key, Key] = {}  # what its pocket calls what it has yielded, and refers to
     taken: int = 0  # of its items by its reader, or `CLOSED`
     uses: messages.Shares = {}  # of what the engine has, since it is known to have begun
-    answers: dict[int, bytes] = {}  # to calls that it has made, by their numbers there: not known to be heard
+    # To calls that it has made, by their numbers there: what was said and is not known to be heard, and whether it
+    # should be by now.
+    answers: dict[int, tuple[bytes, bool]] = {}
 
     @property
     def n_left(self) -> int:

@@ -595,9 +595,11 @@ class EnginePeer:
         if 0 <= progress.taken < call.taken:  # it was lost, or said to a run before
             self._tell_taken(call)
         if progress.unanswered is not None and call.handle is not None:
-            call.answers = {number: call.answers[number] for number in progress.unanswered if number in call.answers}
-            for message in call.answers.values():
-                self._engine.say(call.handle, message)
+            open_ones = {number: call.answers[number] for number in progress.unanswered if number in call.answers}
+            for message, is_late in open_ones.values():
+                if is_late:
+                    self._engine.say(call.handle, message)
+            call.answers = {number: (message, True) for number, (message, _) in open_ones.items()}
         return left
 
     def _tell_news(self, call: Call, progress: Progress, blobs: Sequence[Blob]) -> Progress:
@@ -656,7 +658,7 @@ class EnginePeer:
         if isinstance(who, Living):
             self._engine.say(who.actor, message)
         else:
-            who.answers[number] = message
+            who.answers[number] = message, False
             self._engine.say(who.handle, message)
 
     def _not_called(self) -> Value:

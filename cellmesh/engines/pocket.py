@@ -190,6 +190,7 @@ class Pocket:
         self._news = News(unanswered=self._calling.unanswered)
         self._lock = threading.Lock()  # of the peer
         self._thread = 0  # that runs parcels
+        self._is_told = False  # what has become of the task that runs: what comes later is none of its news
         self._answered = threading.Condition(self._lock)  # a call is
         self._comes = threading.Event()  # likewise
         self._waits_since = -1.0  # the task, for an answer; below 0: it does not
@@ -381,6 +382,7 @@ class Pocket:
         )
 
     def _take_task(self, task: Task) -> None:
+        self._is_told = False
         if task.actor is None:
             self._session.environment_of_task = task.env
         self._peer.receive(Tasks([replace(task, demand={}, flags=task.flags & ~TASK_FLAG_ENV)]))
@@ -461,8 +463,8 @@ class Pocket:
     def _done(self, result: Result, large: list[bytes]) -> Done:
         with self._lock:
             self._tell_all_calls(result)
-            done = self._made_of(result, large)
-            run, at, news = self._news.end(large)
+            done, self._is_told = self._made_of(result, large), True
+        run, at, news = self._news.end(large)
         return replace(done, run=run, at=at, news=news)
 
     # ---- what it calls
@@ -473,7 +475,7 @@ class Pocket:
 
     def _news_of_calls(self) -> News | None:
         """Among which calls are told; None: not now."""
-        return self._news if self._news.is_open else None
+        return self._news if self._news.is_open and not self._is_told else None
 
     def _tell_calls(self) -> None:
         """Tell of calls, as far as all is made that they refer to."""
