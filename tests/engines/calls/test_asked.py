@@ -1,0 +1,142 @@
+"""Calls that pockets make, on the engine's side of the messages: made once at home, answered once to who is there
+still, and nothing is kept in the end."""
+
+from __future__ import annotations
+
+import pytest
+from cellmesh.objstore._core import OBJECT_PENDING, OBJECT_READY
+from cellmesh.scheduler.cluster import messages as m
+from engines.home import Home, Tree
+
+from cellmesh.engines.fake_engine import Faults
+from cellmesh.engines.interface import Said
+from cellmesh.engines.parcels import Answered, Called, Given, Progress, decode_said, encode
+from cellmesh.engines.values import Fault
+
+POCKET, FUNCTION, RESULT = 77, (9, 1), (10, 1)  # what the pocket calls itself, and what it has made
+
+
+class Calls:
+    """A task that is under way, and its pocket's calls of an actor of home's."""
+
+    def __init__(self) -> None:
+        self.home = home = Home(0, Faults())
+        self.actor = home.make(Tree(b"actor"))
+        home.submit_with([home.functions[0], self.actor], 0)
+        while home._said:
+            home.work()
+        self.number = max(home.open)
+        self.said: list[Answered] = []
+        self.asked: list[m.Task] = []
+        home.engine.say = lambda handle, message: self.said.append(decode_said(message))  # type: ignore[method-assign]
+
+    def call(self, at: int = 0, run: int = 1) -> None:
+        """The pocket tells of a call."""
+        assert self.actor.key is not None
+        function = Given(*FUNCTION, m.Value(OBJECT_READY, 3, b"add"))
+        actor = m.Ref(*self.actor.key, yours=True)
+        task = m.Task(5, m.Ref(*FUNCTION), {}, b"", [actor], 0, 1, 0, 0, actor=actor)
+        made = [function] if at == 0 else []
+        self.tell(Progress(self.number, run, at, [Called(POCKET, [task], [[RESULT]], made, [])]))
+
+    def tell(self, progress: Progress) -> None:
+        self.home.peer.told(Said(encode(progress)))
+        self.hear()
+
+    def hear(self) -> None:
+        """What the engine's side says by now, the calls apart."""
+        said, self.home._said = [*self.home._said], type(self.home._said)()
+        for message, frame in said:
+            if isinstance(message, m.Tasks):
+                self.asked += message.tasks
+            else:
+                self.home._heard(message, frame)
+
+    def answer(self, value: m.Value, number: int = 1) -> None:
+        self.home._say(m.Results([m.Result(number, 0, [value])]))
+        self.hear()
+
+
+@pytest.fixture
+def calls() -> Calls:
+    return Calls()
+
+
+SMALL = m.Value(OBJECT_READY, 3, b"yes")
+
+
+def end(calls: Calls) -> None:
+    """All ends; what home was told of with the calls is let go of."""
+    home = calls.home
+    for task in calls.asked:
+        home._say(m.Released([m.Told(task.function.slot, task.function.generation)]))
+    home.end()
+
+
+def test_a_call_is_made_once_in_the_callers_name(calls: Calls) -> None:
+    calls.call()
+    calls.call()  # said again, as nobody knew that it had come
+    (task,) = calls.asked
+    assert task.comes_home
+    assert task.actor == m.Ref(*calls.actor.key, yours=True)  # type: ignore[misc]
+    assert task.function.value is not None and task.function.value.data == b"add"
+    assert task.refs == [task.actor]
+    calls.answer(SMALL)
+    end(calls)
+
+
+def test_a_large_answer_brings_its_bytes(calls: Calls) -> None:
+    calls.call()
+    large = calls.home.make(Tree(bytes(2 * m.MAX_INLINE_BYTES)))
+    ref = calls.home._tell(large)
+    calls.answer(m.Value(OBJECT_READY, len(large.data), b"", there=m.Ref(ref.slot, ref.generation)))
+    while not calls.said:
+        assert calls.home.engine.work()  # which brings what is large
+    (answer,) = calls.said
+    (given,) = answer.values
+    assert answer.data[given.blob] == large.data
+    end(calls)
+
+
+def test_who_has_ended_hears_nothing_and_what_was_called_is_known(calls: Calls) -> None:
+    calls.call()
+    calls.home.drain()
+    calls.answer(SMALL)
+    assert not calls.said
+    end(calls)
+
+
+def test_what_is_no_answer_is_a_fault(calls: Calls) -> None:
+    calls.call()
+    calls.answer(SMALL)
+    with pytest.raises(Fault):
+        calls.answer(SMALL)
+    with pytest.raises(Fault):
+        calls.answer(SMALL, 99)
+
+
+def test_an_answer_is_said_again_once_it_is_late_and_not_known_to_be_heard(calls: Calls) -> None:
+    calls.call()
+    calls.answer(SMALL)
+    for unanswered, n_said in ([5], 1), ([5], 2), ([5], 3), ([], 3), ([5], 3):  # at first it may be on its way
+        calls.tell(Progress(calls.number, 1, 1, [], unanswered=unanswered))
+        assert len(calls.said) == n_said
+    end(calls)
+
+
+def test_a_run_that_is_begun_again_calls_again(calls: Calls) -> None:
+    calls.call(run=1)
+    calls.call(run=2)
+    assert [task.number for task in calls.asked] == [1, 2]
+    for number in (1, 2):
+        calls.answer(SMALL, number)
+    end(calls)
+
+
+def test_what_a_call_gives_is_pending_until_home_has_answered(calls: Calls) -> None:
+    calls.call()
+    values = calls.home.peer._values
+    (own,) = [own for own in values._own.values() if own.value.state == OBJECT_PENDING]
+    calls.answer(SMALL)
+    assert own.value.data == b"yes"
+    end(calls)
