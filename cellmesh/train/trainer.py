@@ -218,7 +218,7 @@ class Trainer:
 def _check_call(loop: Callable[..., Any], config: Mapping[str, Any] | None) -> None:
     """`TypeError` if a function is not one of what it will be given."""
     try:
-        inspect.signature(loop).bind(*([] if config is None else [config]))
+        inspect.signature(loop, follow_wrapped=False).bind(*([] if config is None else [config]))
     except TypeError as error:
         name = getattr(loop, "__name__", type(loop).__name__)
         what = "without arguments, as no config= is given" if config is None else "with config= as its argument"

@@ -84,6 +84,16 @@ def check(trainable: Any) -> None:
             f"{trainable.__name__} is no trainable: a class must be a subclass of tune.Trainable, whose step() returns "
             "metrics"
         )
+    if not is_class(trainable):
+        try:
+            inspect.signature(trainable, follow_wrapped=False).bind({})
+        except TypeError as error:
+            name = getattr(trainable, "__name__", type(trainable).__name__)
+            raise TypeError(
+                f"{name} is no trainable: it is called with the configuration, {name}(config): {error}"
+            ) from None
+        except ValueError:  # it is compiled, and does not say
+            return
 
 
 def run_trial(

@@ -16,7 +16,7 @@ from ..scheduler.node import private_dir
 from . import journal, schedulers, search
 from .callbacks import Callback, check_callbacks
 from .control.actions import Plan
-from .exceptions import ExperimentExistsError
+from .exceptions import ExperimentExistsError, TuneError
 from .experiment import Experiment, folder_of
 from .records import Definition
 from .resources import Resources, options_of
@@ -336,15 +336,29 @@ class Tuner:
 
     def _folder(self) -> Path:
         """Make the experiment's folder."""
+        try:
+            return self._new_folder()
+        except TuneError:  # there is one
+            raise
+        except OSError as error:
+            storage = folder_of("x", self.run_config.storage_path).parent
+            raise type(error)(
+                error.errno,
+                f"the experiment's folder cannot be made in {storage}: {error.strerror}. Another place is "
+                "Tuner(..., storage_path=...)",
+                error.filename,
+            ) from None
+
+    def _new_folder(self) -> Path:
         r = self.run_config
         base = getattr(self.trainable, "__name__", type(self.trainable).__name__)
         if r.name is None:
             base = re.sub(r"[^\w.+-]+", "", base) or "experiment"
             number = 1
+            private_dir.make_with_parents(str(folder_of(base, r.storage_path).parent))
             while True:
                 folder = folder_of(f"{base}-{number}", r.storage_path)
                 try:
-                    private_dir.make_with_parents(str(folder.parent))
                     folder.mkdir(mode=0o700)
                 except FileExistsError:
                     number += 1

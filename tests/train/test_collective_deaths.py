@@ -111,3 +111,22 @@ def test_a_rank_that_is_cancelled_ends_the_waiting_of_the_others() -> None:
     memory.abort()  # which whoever runs ranks does when one has ended
     assert "barrier" not in cm.get(refs[0], timeout=20)
     assert "message" in cm.get(refs[1], timeout=20)
+
+
+def test_a_rank_that_is_interrupted_in_a_collective_ends_the_waiting_of_the_others() -> None:
+    @cm.remote
+    def wait(memory: CollectiveMemory, rank: int) -> str:
+        comm = Communicator(memory, rank)
+        if rank == 2:
+            return "does not come"
+        with pytest.raises(GroupBrokenError) as told:
+            comm.barrier()
+        return str(told.value)
+
+    memory = CollectiveMemory(3)
+    refs = [wait.remote(memory, rank) for rank in range(3)]
+    wait_until(lambda: len(memory.waits()) == 2)
+    cm.cancel(refs[1])
+    with pytest.raises(TaskCancelledError):
+        cm.get(refs[1])
+    assert "another rank has left the group" in cm.get(refs[0], timeout=20)

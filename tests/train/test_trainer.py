@@ -136,6 +136,20 @@ def test_a_training_begins_from_a_given_checkpoint(tmp_path: Any) -> None:
     assert again.fit().metrics["step"] == 11
 
 
+def test_what_is_begun_again_goes_on_from_its_own_checkpoint_not_from_the_given_one() -> None:
+    first = train.Trainer(counts, num_workers=2, config={}).fit()
+
+    def fails_once() -> None:
+        start = train.get_checkpoint()
+        assert start is not None
+        train.report(step=start.value["step"] + 1, checkpoint=save({"step": start.value["step"] + 1}))
+        if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+            raise ValueError("once")
+
+    trainer = train.Trainer(fails_once, num_workers=2, resume_from_checkpoint=first.checkpoint, max_failures=1)
+    assert trainer.fit().metrics["step"] == 12
+
+
 # ---- failures
 def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)

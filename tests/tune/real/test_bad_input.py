@@ -82,6 +82,20 @@ def test_a_trial_that_is_no_number(call: Callable[[tune.Experiment], None]) -> N
         call(tune.Tuner(three).fit())
 
 
+def test_a_place_where_nothing_can_be_written(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.touch()
+    for name in (None, "mine"):
+        with pytest.raises(OSError, match=rf"folder cannot be made in {place}: .*\. Another place is .*storage_path="):
+            tune.Tuner(three, storage_path=str(place), name=name).start()
+
+
+@pytest.mark.parametrize("trainable", [lambda: {"x": 1}, lambda config, reporter: None, lambda *, config: None])
+def test_a_function_that_is_none_of_a_configuration(trainable: Any) -> None:
+    with pytest.raises(TypeError, match=r"<lambda> is no trainable: it is called with the configuration"):
+        tune.Tuner(trainable, {"x": 1})
+
+
 def test_an_option_of_a_scheduler() -> None:
     with pytest.raises(TypeError, match="max_t"):
         tune.ASHA(maxt=9)
