@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 
 import pytest
@@ -302,7 +303,7 @@ def actor_groups(cm: ModuleType) -> None:
     group.restart(0)
     cm.kill(group[1])
     wait_until(lambda: "dead" in repr(group))
-    for call in (group.add.remote, group.add.reduce, group.add.scatter):
+    for call in (group.add.remote, partial(group.add.reduce, max), group.add.scatter):
         with pytest.raises(GroupMemberDiedError):
             call([1])
     reserved = Adder.options(num_cpus=1).group(2)
