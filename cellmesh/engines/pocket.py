@@ -98,6 +98,9 @@ class _Link:
         if isinstance(message, WorkerOutput):
             self._show(message)
 
+    def close(self) -> None:
+        """In a process that was forked off: what that prints goes to its descriptors."""
+
 
 class PocketHooks(Hooks):
     """The hooks of a pocket's worker, which is the only one there."""

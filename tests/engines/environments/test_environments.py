@@ -28,6 +28,19 @@ def test_that_of_the_session_is_the_default(start: Callable[..., ModuleType]) ->
     assert cm.get([look.remote(), own.remote(), look.remote()], timeout=PATIENCE_S) == ["session", "own", "session"]
 
 
+def test_a_process_that_a_task_forks_begins_in_order(start: Callable[..., ModuleType]) -> None:
+    cm = start()
+
+    @cm.remote
+    def fork() -> int:
+        sys.unraisablehook = lambda raised: os._exit(7)  # what is raised while it begins
+        if not (pid := os.fork()):
+            os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    assert cm.get(fork.remote(), timeout=PATIENCE_S) == 0
+
+
 OTHER = """
 import sys
 import cellmesh as cm
