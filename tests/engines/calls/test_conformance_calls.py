@@ -16,7 +16,7 @@ from support.waiting import wait_until
 import cellmesh as cm
 from cellmesh.exceptions import ActorDiedError, EngineUnsupportedError, TaskCancelledError
 
-PATIENCE_S = 60.0  # Ray begins a process for each actor, which takes its time
+PATIENCE_S = 120.0  # Ray begins a process for each actor, which takes its time
 calls = pytest.mark.capability("actor_calls")
 
 
