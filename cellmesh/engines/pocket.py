@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -64,14 +64,12 @@ from ..scheduler.worker import output as worker_output
 from ..session.current import process
 from ..session.session import Config, WorkerNode, sizes_of
 from .batch import Batch
+from .environment.processes import Environments
 from .environment.session import PocketSession
 from .interface import Outcome
 from .kept import KeptValues
 from .news import Line, News
 from .parcels import CLOSED, Done, Given, Key, Work, Yielded, decode_said, decode_work, encode
-
-if TYPE_CHECKING:
-    from .environment.processes import Environments
 
 STORE_BYTES, MOST_OBJECTS, MOST_TASKS = 1 << 30, 1 << 20, 1 << 16
 KEEP_SHARE = 4  # the fourth part of that is set aside for values of tasks that have ended
@@ -519,7 +517,7 @@ _pocket: Pocket | None = None
 _is_integrated = False
 _keeps = threading.Event()  # a pocket has values of tasks that have ended
 _has_sweeper = False
-_beside: Environments | None = None  # of this process, which is a worker
+_environments = Environments()
 _batch: Batch | None = None  # that runs, or has run last; of a single task there is none
 
 
@@ -532,7 +530,7 @@ def run(data: bytes | memoryview, blobs: Sequence[Any], line: Line | None = None
     with _lock:
         if of is Pocket and work.task.env & CHANGES and work.task.creates is None and work.task.actor is None:
             _batch = None
-            return _environments().run(work, bytes(data), blobs, line)
+            return _environments.run(work, bytes(data), blobs, line)
         pocket = _pocket_for(work, of)
         _batch = Batch(work.tasks) if len(work.tasks) > 1 else None
         try:
@@ -558,7 +556,7 @@ def interrupt() -> None:
 
 def hear(message: bytes | None) -> None:
     """What an engine is to `say` to the pocket of this process; None: nobody is there any more."""
-    if not (_beside is not None and _beside.hear(message)) and (pocket := _pocket) is not None:
+    if not _environments.hear(message) and (pocket := _pocket) is not None:
         pocket.hear(message)
 
 
@@ -577,15 +575,6 @@ def _pocket_for(work: Work, of: type[Pocket]) -> Pocket:
         _is_integrated = True
         worker_output.integrate(_tell, _show)
     return _pocket
-
-
-def _environments() -> Environments:
-    global _beside
-    if _beside is None:
-        from .environment.processes import Environments  # whose processes have pockets themselves
-
-        _beside = Environments()
-    return _beside
 
 
 def _wake_sweeper() -> None:
@@ -634,5 +623,4 @@ def close() -> None:
     """End this process's pocket, if there is one, and what is beside it."""
     with _lock:
         _close()
-        if _beside is not None:
-            _beside.close()
+        _environments.close()

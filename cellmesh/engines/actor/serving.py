@@ -1,5 +1,5 @@
 """The pocket of an actor that takes several calls at a time. It serves them as a node's worker does, by threads or by
-an asyncio loop in the main thread (`scheduler.worker.actor`), and so has a process of its own, see `actor.process`.
+an asyncio loop in the main thread (`scheduler.worker.actor`), and so has a process of its own, see `actor.child`.
 
 Three threads stand beside those. One takes in calls, and hands them to the segment, which knows limits and groups.
 One, the *attendant*, sees in the segment what becomes of them, and tells it as it comes. And one runs the plain tasks

@@ -1,5 +1,5 @@
-"""Where the folders and modules that a `runtime_env` names lie on a machine of an engine: on the session's own machine in
-its folder, else in one for all of its processes there, which goes with the last of them.
+"""Where the folders and modules that a `runtime_env` names lie on a machine of an engine: on the session's own machine
+in its folder, else in one for all of its processes there, which goes with the last of them.
 
     <runtime root>/environments-<session>/in-use       a lock that each of these processes holds, together
                                          /packages     what was unpacked, by content
@@ -28,12 +28,17 @@ def of(session: str) -> str:
     root = session_dir.runtime_root()
     folder = os.path.join(root, PREFIX + session)
     if folder not in _held:
-        for name in os.listdir(root):
-            if name.startswith(PREFIX):
-                remove_if_unused(os.path.join(root, name))
+        sweep(root)
         _held[folder] = hold(folder)
         atexit.register(_leave, folder, os.getpid())
     return folder
+
+
+def sweep(root: str) -> None:
+    """Remove what nobody holds."""
+    for name in os.listdir(root):
+        if name.startswith(PREFIX):
+            remove_if_unused(os.path.join(root, name))
 
 
 def hold(folder: str) -> int:

@@ -1,5 +1,5 @@
 """Processes beside a worker of an engine, each with the pocket of one environment: an environment is set up in a
-process for good, and the worker is to be for others what it was (decision 152).
+process for good, and the worker is to be for others what it was (decision 151).
 
 One that has died takes the worker along: the engine knows what becomes of a task whose worker dies, and how often it
 may begin again.
@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from ..actor.process import ActorProcess
@@ -24,6 +24,7 @@ from ..parcels import Work
 MOST = 4  # of one worker; the one that was used last the longest time ago goes first
 KEEP_S = 60.0  # for the next task, at most
 LEAVE_S = 2.0  # for all to end, when the worker does
+LOOK_S = 0.1  # how often to look whether there was an interrupt: that of Ray wakes nobody
 AGAIN_S = 0.2  # for the engine's way to be there again
 
 
@@ -55,24 +56,37 @@ class _Environment:
 
     def run(self, work: Work, data: bytes, blobs: Sequence[Any], line: Line | None) -> Outcome | None:
         """Run a parcel; None: it has died. An outcome without data: it was interrupted, as this thread was."""
-        outcomes: SimpleQueue[Outcome | None] = SimpleQueue()
+        outcomes: list[Outcome | None] = []  # which no interrupt takes away
+        comes: SimpleQueue[None] = SimpleQueue()
+
+        def over(outcome: Outcome | None) -> None:
+            outcomes.append(outcome)
+            comes.put(None)
+
         self.line.of = line
         hears = line if work.task.stream >= 0 else None
         if hears is not None:
             hears.listen()
         try:
-            number = self.process.run(data, blobs, outcomes.put)
-            while True:
+            number = self.process.begin(data, blobs, over)
+            while not outcomes:
                 try:
-                    outcome = outcomes.get()
-                    break
+                    _wait(comes)
                 except KeyboardInterrupt:
                     self.process.interrupt(number)
+            return outcomes[0]
         finally:
             self.used_at = time.monotonic()
             if hears is not None:
                 hears.end()
-        return outcome
+
+
+def _wait(comes: SimpleQueue[None]) -> None:
+    while True:
+        try:
+            return comes.get(timeout=LOOK_S)
+        except Empty:
+            pass  # and here an interrupt is raised
 
 
 class Environments:
@@ -82,8 +96,7 @@ class Environments:
         self._there: dict[tuple[str, int], _Environment] = {}  # by session and number; the last is that used last
         self._now: _Environment | None = None
         self._lock = threading.Lock()
-        self._has_sweeper = False
-        atexit.register(self.close)
+        self._has_sweeper = self._ends_with_us = False
 
     def run(self, work: Work, data: bytes, blobs: Sequence[Any], line: Line | None) -> Outcome:
         """Run a parcel in the process of its environment, which is begun if it is not there."""
@@ -126,6 +139,9 @@ class Environments:
             found = _Environment()
         self._there[key] = found
         self._end([*self._there][:-MOST])
+        if not self._ends_with_us:
+            self._ends_with_us = True
+            atexit.register(self.close)
         if not self._has_sweeper:
             self._has_sweeper = True
             threading.Thread(target=self._sweep, name="cellmesh-environments", daemon=True).start()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 from types import ModuleType
 from typing import Any
 
@@ -53,6 +55,19 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.fixture
+def away() -> Iterator[dict[str, Any]]:
+    """Of a `runtime_env`: its processes have folders of their own, as on another machine."""
+    folder = mkdtemp(dir="/tmp")  # a session's may not have long paths
+    yield {"env_vars": {"XDG_RUNTIME_DIR": folder}}
+
+    def is_removed() -> bool:  # an actor that ends does so, too
+        shutil.rmtree(folder, ignore_errors=True)
+        return not os.path.exists(folder)
+
+    wait_until(is_removed)
+
+
 @capability("environments")
 def test_variables_are_of_the_tasks_that_ask_for_them(on_engine: ModuleType) -> None:
     pids: dict[str | None, set[int]] = {}
@@ -93,21 +108,18 @@ def test_large_values_go_in_and_come_out(on_engine: ModuleType) -> None:
 
 
 @capability("environments")
-def test_a_folder_of_the_drivers(on_engine: ModuleType, project: Path, tmp_path: Path) -> None:
+def test_a_folder_of_the_drivers(on_engine: ModuleType, project: Path, away: dict[str, Any]) -> None:
     @on_engine.remote
     def inner() -> str:
         return importlib.import_module("cm_helpers").VALUE
 
-    machine = tmp_path / "machine"
-    machine.mkdir()
-
-    @on_engine.remote(runtime_env={"working_dir": project, "env_vars": {"XDG_RUNTIME_DIR": str(machine)}})
+    @on_engine.remote(runtime_env={"working_dir": project, **away})
     def outer() -> tuple[str, str, str]:
         return os.getcwd(), Path("data.txt").read_text(), on_engine.get(inner.remote())
 
     where, data, value = get(outer.remote())
     assert (data, value) == ("of a file", "of a module")
-    assert Path(where).is_relative_to(machine)
+    assert where.startswith(away["env_vars"]["XDG_RUNTIME_DIR"])
     assert os.path.basename(where) == "project"
 
     @on_engine.remote
@@ -118,12 +130,14 @@ def test_a_folder_of_the_drivers(on_engine: ModuleType, project: Path, tmp_path:
 
 
 @capability("environments")
-def test_nothing_of_a_folder_is_left_for_the_next_task(on_engine: ModuleType, project: Path) -> None:
+def test_nothing_of_a_folder_is_left_for_the_next_task(
+    on_engine: ModuleType, project: Path, away: dict[str, Any]
+) -> None:
     other = project.parent / "other"
     other.mkdir()
     (other / "cm_helpers.py").write_text("VALUE = 'of the other'\n")
     for folder, value in ((project, "of a module"), (other, "of the other"), (project, "of a module")):
-        where, path, found = get(place.options(runtime_env={"working_dir": folder}).remote("cm_helpers"))
+        where, path, found = get(place.options(runtime_env={"working_dir": folder, **away}).remote("cm_helpers"))
         assert (where, found) == (path[0], value)
     for _ in range(20):
         with pytest.raises(ModuleNotFoundError, match="cm_helpers"):
@@ -131,8 +145,8 @@ def test_nothing_of_a_folder_is_left_for_the_next_task(on_engine: ModuleType, pr
 
 
 @capability("environments")
-def test_modules_of_the_drivers(on_engine: ModuleType, project: Path) -> None:
-    task = place.options(runtime_env={"py_modules": [project / "cm_pack", project / "cm_helpers.py"]})
+def test_modules_of_the_drivers(on_engine: ModuleType, project: Path, away: dict[str, Any]) -> None:
+    task = place.options(runtime_env={"py_modules": [project / "cm_pack", project / "cm_helpers.py"], **away})
     assert get(task.remote("cm_pack"))[2] == "of a package"
     assert get(task.remote("cm_helpers"))[2] == "of a module"
 
@@ -177,8 +191,8 @@ class Looks:
 
 @capability("environments")
 @pytest.mark.parametrize("n_calls", [1, 2])
-def test_actors(on_engine: ModuleType, project: Path, n_calls: int) -> None:
-    environment = {"working_dir": project, "env_vars": {"CM_THERE": "actor"}}
+def test_actors(on_engine: ModuleType, project: Path, away: dict[str, Any], n_calls: int) -> None:
+    environment = {"working_dir": project, "env_vars": {**away["env_vars"], "CM_THERE": "actor"}}
     actor = on_engine.remote(Looks).options(runtime_env=environment, max_concurrency=n_calls).remote()
     assert get(actor.has.remote()) == ("actor", "actor")
     (ref,) = actor.look.options(num_returns="streaming").remote()

@@ -9,12 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
 import cellmesh
 from cellmesh.engines.environment import folder
 from cellmesh.environment.runtime_env import CHANGES, NAMESPACE, TRAVELS, number_of
-from cellmesh.scheduler.node import session_dir
 from cellmesh.session.current import running
 
 PATIENCE_S = 30.0
@@ -87,17 +84,12 @@ def test_a_folder_goes_with_the_last_that_holds_it(tmp_path: Path) -> None:
     folder.remove_if_unused(str(there))  # another one was quicker
 
 
-def test_what_killed_processes_have_left_goes_with_the_next_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    root = Path(session_dir.runtime_root())
+def test_what_killed_processes_have_left_is_swept(tmp_path: Path) -> None:
     for name in ("environments-a", f"environments-a-1{folder.REMOVED}"):
-        os.close(folder.hold(str(root / name)))
-        (root / name / "packages").mkdir()
-    others = folder.hold(str(root / "environments-b"))
-    assert folder.of("c") == str(root / "environments-c")
-    assert sorted(os.listdir(root)) == ["environments-b", "environments-c"]
+        os.close(folder.hold(str(tmp_path / name)))
+        (tmp_path / name / "packages").mkdir()
+    others = folder.hold(str(tmp_path / "environments-b"))
+    (tmp_path / "session-c").mkdir()
+    folder.sweep(str(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == ["environments-b", "session-c"]
     os.close(others)
-    folder._leave(str(root / "environments-c"), os.getpid())
-    assert os.listdir(root) == ["environments-b"]

@@ -22,6 +22,7 @@ VALUES = {
     "engine-20": "[285, 328350, 332833500]",
     "engine-23": "999999000000.0",
     "engine-24": "array([1999994, 1999996, 1999998])",
+    "engine-34": "['3', None]",
 }
 ERRORS = {"engine-27": "TaskError(ValueError)", "engine-30": "EngineUnsupportedError"}
 
