@@ -256,6 +256,7 @@ NIGHTLY = [
         3600,
     ),
     Kind("mutants of tune", [sys.executable, "tests/tune/mutants.py"], 3600),
+    Kind("mutants of train", [sys.executable, "tests/train/mutants.py"], 3600),
     Kind("mutants of rl", [sys.executable, "tests/rl/mutants.py"], 3600),
     Kind("mutants of a cluster", [sys.executable, "tests/cluster/simulated/mutants.py"], 3600),
     Kind(

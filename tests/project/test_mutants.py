@@ -9,7 +9,7 @@ import pytest
 from support.mutation import misfits
 
 TESTS = Path(__file__).resolve().parents[1]
-SOURCES = {"tune": "TUNE", "rl": "RL", "objstore": "CORE", "cluster/simulated": "CORE"}
+SOURCES = {"tune": "TUNE", "rl": "RL", "train": "CELLMESH", "objstore": "CORE", "cluster/simulated": "CORE"}
 
 
 @pytest.mark.parametrize("folder", SOURCES)
