@@ -28,7 +28,7 @@ class Calls:
         self.number = max(home.open)
         self.said: list[Answered] = []
         self.asked: list[m.Task] = []
-        home.engine.say = lambda handle, message: self.said.append(decode_said(message))  # type: ignore[method-assign]
+        home.engine.say = lambda handle, message: self.said.append(decode_said(message))
 
     def call(self, at: int = 0, run: int = 1) -> None:
         """The pocket tells of a call."""
@@ -78,7 +78,7 @@ def test_a_call_is_made_once_in_the_callers_name(calls: Calls) -> None:
     calls.call()  # said again, as nobody knew that it had come
     (task,) = calls.asked
     assert task.comes_home
-    assert task.actor == m.Ref(*calls.actor.key, yours=True)  # type: ignore[misc]
+    assert task.actor == m.Ref(*calls.actor.key, yours=True)
     assert task.function.value is not None and task.function.value.data == b"add"
     assert task.refs == [task.actor]
     calls.answer(SMALL)

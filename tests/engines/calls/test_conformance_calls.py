@@ -162,7 +162,7 @@ def test_an_error_of_a_method_is_raised_in_the_task(on_engine: ModuleType) -> No
         try:
             on_engine.get(log.fail.remote())
         except KeyError as error:
-            return error.remote_traceback  # type: ignore[attr-defined]
+            return error.remote_traceback
         return ""
 
     assert "in fail" in get(call.remote(on_engine.remote(Log).remote()))
