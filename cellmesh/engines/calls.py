@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -125,23 +125,23 @@ def n_at_once(task: Task, nodes: Sequence[EngineNode]) -> int:
     return sum(int(min(node.total.get(name, 0.0) / amount for name, amount in demand.items())) for node in nodes)
 
 
-def lacking(task: Task, engine: Engine) -> str:
-    """What a task wants that the engine cannot do; "" if it can."""
-    if task.creates is None and task.stream < 0 and task.bundle is None:
-        return ""
-    actor = task.creates.actor if task.creates is not None else None
-    wanted = {
-        limits.ACTORS: actor is not None,
-        limits.CONCURRENT_ACTORS: bool(limits_for(task)),
-        limits.GENERATORS: task.stream >= 0,
-        limits.GROUPS: task.bundle is not None,
-    }
-    return next((what for what in engine.can.lacks if wanted.get(what)), "")
-
-
 def limits_for(task: Task) -> list[int]:
     """As of `Parcel`."""
     return limits_of(task.creates.actor) if task.creates is not None and task.creates.actor is not None else []
+
+
+WANTS: dict[str, Callable[[Task], object]] = {
+    limits.ACTORS: lambda task: task.creates is not None and task.creates.actor is not None,
+    limits.CONCURRENT_ACTORS: limits_for,
+    limits.GENERATORS: lambda task: task.stream >= 0,
+    limits.GROUPS: lambda task: task.bundle is not None,
+}
+"""By what an engine may lack: whether a task wants it."""
+
+
+def lacking(task: Task, engine: Engine) -> str:
+    """What a task wants that the engine cannot do; "" if it can."""
+    return next((what for what in engine.can.lacks if WANTS[what](task)), "")
 
 
 def not_constructed(engine: str, kind: FailureKind, text: str) -> Exception:

@@ -25,6 +25,7 @@ from typing import Any
 TESTS = Path(__file__).resolve().parent
 sys.path.insert(0, str(TESTS.parent))
 import cloudpickle
+from support.drills import perform
 from support.waiting import wait_until
 
 import cellmesh
@@ -149,29 +150,22 @@ def begin(policy: str, storage: Path, detached: bool = False) -> tune.Experiment
 
 def drills(seed: int, numbers: range, tell: Callable[[str], None] = lambda text: None) -> list[str]:
     """The drills with these numbers, in this process's session of one CPU; returns what went wrong."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
     undisturbed: dict[str, tuple[int, Outcome]] = {}
-    wrong = []
-    try:
-        for number in numbers:
-            drill = Drill.draw(seed, number)
-            with tempfile.TemporaryDirectory(prefix="drill-") as place:
-                storage = Path(place)
-                if drill.policy not in undisturbed:
-                    search = tuner(drill.policy, storage / "whole").fit()
-                    size = (Path(search.path) / journal.FILE).stat().st_size
-                    undisturbed[drill.policy] = size, outcome(search)
-                size, whole = undisturbed[drill.policy]
-                try:
-                    found = drill.run(size, storage)
-                    assert found == whole, f"found was {found}\ninstead of {whole}"
-                except Exception as error:
-                    text = (storage / NAME / journal.FILE).read_text(errors="replace")
-                    wrong.append(f"{number} {drill}: {type(error).__name__}: {error}\n{text}")
-                    tell(wrong[-1])
-    finally:
-        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-    return wrong
+
+    def run(drill: Drill, storage: Path) -> None:
+        if drill.policy not in undisturbed:
+            search = tuner(drill.policy, storage / "whole").fit()
+            size = (Path(search.path) / journal.FILE).stat().st_size
+            undisturbed[drill.policy] = size, outcome(search)
+        size, whole = undisturbed[drill.policy]
+        try:
+            found = drill.run(size, storage)
+            assert found == whole, f"found was {found}\ninstead of {whole}"
+        except Exception as error:
+            error.add_note((storage / NAME / journal.FILE).read_text(errors="replace"))
+            raise
+
+    return perform(sys.modules[__name__], ((number, Drill.draw(seed, number)) for number in numbers), run, tell)
 
 
 def main(arguments: list[str]) -> int:

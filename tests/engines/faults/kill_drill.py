@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import cloudpickle
 import numpy as np
 from cellmesh.scheduler.system import processes
 from engines.clusters import cluster_of
+from support.drills import perform
 from support.waiting import wait_until
 
 import cellmesh
@@ -224,20 +224,8 @@ class Drill:
 
 def drills(seed: int, numbers: range, tell: Callable[[str], None] = lambda text: None) -> list[str]:
     """The drills with these numbers, in this process's session; returns what went wrong."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    wrong = []
-    try:
-        for number in numbers:
-            drill = Drill.draw(seed, number)
-            with tempfile.TemporaryDirectory(prefix="drill-") as place:
-                try:
-                    drill.run(Notes(Path(place) / "notes"))
-                except Exception as error:
-                    wrong.append(f"{number} {drill}: {type(error).__name__}: {error}")
-                    tell(wrong[-1])
-    finally:
-        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-    return wrong
+    drawn = ((number, Drill.draw(seed, number)) for number in numbers)
+    return perform(sys.modules[__name__], drawn, lambda drill, place: drill.run(Notes(place / "notes")), tell)
 
 
 def main(arguments: list[str]) -> int:

@@ -10,7 +10,7 @@ import pytest
 from support.kernels import Kernel, error, result
 from support.strips import failed, text
 from support.waiting import wait_until
-from support.watching import Watching
+from kernel.ranks.watching import Watching
 
 pytest.importorskip("torch")  # pip install 'cellmesh[train]'
 
