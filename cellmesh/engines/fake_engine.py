@@ -479,7 +479,7 @@ class _Served(FakeEngine):
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        self._jobs: SimpleQueue[tuple[_Job, Sequence[Any], bool]] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[_Job, Sequence[Any], bool] | None] = SimpleQueue()  # None: it is closed
         self._now: _Job | None = None
         self._is_lent = False
 
@@ -494,9 +494,14 @@ class _Served(FakeEngine):
         self._jobs.put((job, blobs, dies))
 
     def _work_on_all(self) -> None:
-        while True:
-            self._now, blobs, dies = self._jobs.get()
+        while (given := self._jobs.get()) is not None:
+            self._now, blobs, dies = given
             super()._work_on(self._now, blobs, dies)
+
+    def close(self) -> None:
+        """End."""
+        super().close()
+        self._jobs.put(None)
 
     @contextmanager
     def lent(self) -> Iterator[None]:

@@ -159,7 +159,8 @@ def test_those_behind_one_that_takes_long_do_not_wait_for_it(
     else:
         assert [n for n, _ in on_engine.get(refs[:5], timeout=PATIENCE_S)] == list(range(5))
     goes_on.set()
-    assert on_engine.get(refs[5], timeout=PATIENCE_S) == (5, True)
+    n, _ = on_engine.get(refs[5], timeout=PATIENCE_S)  # alone, if the machine was busy: then no call was quick
+    assert n == 5
     assert len(on_engine.get(refs, timeout=PATIENCE_S)) == N_QUICK
 
 
