@@ -307,6 +307,21 @@ def test_who_waits_in_which_collective_is_seen_from_outside() -> None:
     assert memory.broken
 
 
+def check_waits(
+    memory: CollectiveMemory, one: Callable[[int], None], may_come: threading.Event, waits: dict[int, tuple[int, str]]
+) -> None:
+    """What is seen from outside of three ranks until who is missing may come, and then nothing."""
+    with ThreadPoolExecutor(3) as pool:
+        ends = [pool.submit(one, rank) for rank in range(3)]
+        try:
+            wait_until(lambda: memory.waits() == waits)
+        finally:
+            may_come.set()
+        for end in ends:
+            end.result()
+    assert memory.waits() == {}
+
+
 def test_who_waits_for_the_other_end_of_a_message_is_seen_from_outside() -> None:
     memory, may_come = CollectiveMemory(3, SLOT), threading.Event()
 
@@ -319,16 +334,7 @@ def test_who_waits_for_the_other_end_of_a_message_is_seen_from_outside() -> None
                 comm.send(np.ones(200), 1, tag=7)
             comm.barrier()
 
-    with ThreadPoolExecutor(3) as pool:
-        ends = [pool.submit(one, rank) for rank in range(3)]
-        try:
-            waits = {0: (1, "barrier"), 2: (1, "message 7 from rank 2 to 1 of float64 (200,)")}
-            wait_until(lambda: memory.waits() == waits)
-        finally:
-            may_come.set()
-        for end in ends:
-            end.result()
-    assert memory.waits() == {}
+    check_waits(memory, one, may_come, {0: (1, "barrier"), 2: (1, "message 7 from rank 2 to 1 of float64 (200,)")})
 
 
 def test_who_waits_in_a_part_of_the_group_is_seen_from_outside() -> None:
@@ -344,16 +350,7 @@ def test_who_waits_in_a_part_of_the_group_is_seen_from_outside() -> None:
                 part.all_reduce(np.ones(2))
             comm.barrier()
 
-    with ThreadPoolExecutor(3) as pool:
-        ends = [pool.submit(one, rank) for rank in range(3)]
-        try:
-            waits = {0: (2, "all_reduce(sum) of float64 (2,) of the ranks 2,0"), 1: (1, "barrier")}
-            wait_until(lambda: memory.waits() == waits)
-        finally:
-            may_come.set()
-        for end in ends:
-            end.result()
-    assert memory.waits() == {}
+    check_waits(memory, one, may_come, {0: (2, "all_reduce(sum) of float64 (2,) of the ranks 2,0"), 1: (1, "barrier")})
 
 
 def test_when_ranks_are_in_collectives_is_noted_while_somebody_looks() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import select
 import sys
-import threading
 import time
 import traceback
 from collections import deque
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 
 from ...objstore._core import FAILURE_OBJECT_LOST, OBJECT_FAILED
 from ...scheduler.cluster.messages import Cancel, Kill, Result, Task, Tasks, Value
+from ...scheduler.sync.threads import ServiceThread
 from ..parcels import Answered, Given, Key, Uncalled
 
 Asked = Task | Uncalled | Kill
@@ -131,7 +131,8 @@ class Attendant:
         self._fd, self._look = fd, look
         self._wakes, self._woken = os.pipe2(os.O_CLOEXEC)
         self._is_over = False
-        self._thread = threading.Thread(target=or_end, args=(self._attend,), name="cellmesh-calls", daemon=True)
+        # Beside a task that may be interrupted.
+        self._thread = ServiceThread(lambda: or_end(self._attend), "cellmesh-calls")
         self._thread.start()
 
     def _attend(self) -> None:

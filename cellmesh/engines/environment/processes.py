@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from ...scheduler.sync.threads import ServiceThread
 from ..actor.process import ActorProcess
 from ..interface import Outcome
 from ..news import Line
@@ -144,7 +145,7 @@ class Environments:
             atexit.register(self.close)
         if not self._has_sweeper:
             self._has_sweeper = True
-            threading.Thread(target=self._sweep, name="cellmesh-environments", daemon=True).start()
+            ServiceThread(self._sweep, "cellmesh-environments").start()
         return found
 
     def _end(self, keys: Sequence[tuple[str, int]]) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kernel.ranks.watching import Watching
 from support.kernels import Kernel, error, result
 from support.strips import failed, text
 from support.waiting import wait_until
-from kernel.ranks.watching import Watching
 
 pytest.importorskip("torch")  # pip install 'cellmesh[train]'
 
