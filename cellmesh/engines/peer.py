@@ -379,7 +379,7 @@ class EnginePeer:
         living = self._called(call.task)
         if living is not None and living.how.flags & ACTOR_FLAG_ORDERED:
             self._advance(living)
-        elif not call.missing and living is not None and living.end is None:
+        elif not call.missing and living is not None and living.takes_calls:
             living.line.remove(call.task.number)
             self._submit(call)
         elif not call.missing and living is None:
@@ -391,7 +391,7 @@ class EnginePeer:
     def _advance(self, living: Living) -> None:
         """Give the engine the calls whose turn it is; or tell of the end, once what becomes of its calls is known."""
         ordered = living.how.flags & ACTOR_FLAG_ORDERED
-        while ordered and living.end is None and living.line and not self._calls[living.line[0]].missing:
+        while ordered and living.takes_calls and living.line and not self._calls[living.line[0]].missing:
             self._submit(self._calls[living.line.popleft()])
         if living.end is None or living.given or living.is_told:
             return
@@ -441,6 +441,7 @@ class EnginePeer:
         if kill.actor is not None:
             own = self._values.own_of(kill.actor.slot, kill.actor.generation)
             if (living := self._actors.get(own.key)) is not None and living.end is None:
+                living.is_killed = True
                 self._engine.kill(living.actor, True)
         elif (call := self._calls.get(kill.number)) is not None and call.task.creates is not None:
             if call.handle is None:
