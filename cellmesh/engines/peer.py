@@ -131,7 +131,7 @@ class EnginePeer:
         return self._packing.wait_s()
 
     # ---------------------------------------------------------------- from the agent
-    def receive(self, message: messages.ToPeer, frame: bytes = b"") -> None:
+    def receive(self, message: messages.ToPeer, frame: messages.Frame = b"") -> None:
         """Take in what the agent says.
 
         Raises
