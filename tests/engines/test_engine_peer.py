@@ -10,23 +10,19 @@ from engines.home import Home, Tree, story
 from cellmesh.engines.fake_engine import Faults
 from cellmesh.engines.values import KEEP_BLOB_S, MOST_SPARE_BYTES
 
-QUICK = 100
+QUICK, ALL, AT_ONCE = 100, 1000, 25  # seeds
 
 
-@pytest.mark.parametrize("first", range(0, QUICK, 25))
+@pytest.mark.parametrize(
+    "first", [pytest.param(n, marks=[pytest.mark.slow] * (n >= QUICK)) for n in range(0, ALL, AT_ONCE)]
+)
 def test_seeds(first: int) -> None:
-    for seed in range(first, first + 25):
+    for seed in range(first, first + AT_ONCE):
         try:
             story(seed)
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise
-
-
-@pytest.mark.slow
-def test_a_thousand_seeds() -> None:
-    for seed in range(QUICK, 1000):
-        story(seed)
 
 
 def test_the_faults_happen() -> None:
