@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from ..groups.times import RankTimes
 
 HEADER_BYTES = 256
-PART_NOTE = re.compile(
-    rb"(\w+) (\d+(?:,\d+)*) (\d+) (.*)", re.S
-)  # the part's name and its ranks; which, and what it is
+# The part's name and the rows of its ranks; which, and what it is.
+PART_NOTE = re.compile(rb"(\w+) (\d+(?:,\d+)*) (\d+) (.*)", re.S)
 LINE_BYTES = 64  # what ranks write at the same time lies on different cache lines
 
 
@@ -57,11 +56,13 @@ class RoundMemory:
                 "slots": ((2, n_ranks, slot_bytes), np.uint8),
                 "headers": ((2, n_ranks, HEADER_BYTES), np.uint8),
                 "pids": (n_ranks, np.int64),
+                "notes": ((n_ranks, HEADER_BYTES), np.uint8),
             }
         )
         self.slots: NDArray[np.uint8] = arrays["slots"]
         self.headers: NDArray[np.uint8] = arrays["headers"]
         self.pids: NDArray[np.int64] = arrays["pids"]
+        self.notes: NDArray[np.uint8] = arrays["notes"]  # of what these ranks do in smaller groups
 
     def waits(self) -> dict[int, Wait]:
         """The ranks that wait for others, which have not called what they have, and what that is. By whoever looks, of
@@ -84,18 +85,17 @@ def _line(text: str) -> bytes:
     return text.encode()[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0")
 
 
-def waits_in_parts(notes: NDArray[np.uint8]) -> dict[int, Wait]:
-    """The ranks that are in a collective of a part of their group, which others of the part are not in. `notes`: a row
-    for each rank.
+def waits_in_parts(notes: NDArray[np.uint8]) -> dict[int, tuple[Wait, str]]:
+    """The rows of ranks that are in a collective of a part of their group, or with a message there, which other rows of
+    it are not in; what it is, and these rows. `notes`: a row for each rank.
     """
     matches = {rank: PART_NOTE.match(row.tobytes()) for rank, row in enumerate(notes)}
     said = {rank: match.groups() for rank, match in matches.items() if match is not None}
-    found = {}
-    for rank, (part, members, number, what) in said.items():
-        if any(said.get(int(member), ())[:3] != (part, members, number) for member in members.split(b",")):
-            text = what.rstrip(b"\0").decode(errors="replace")
-            found[rank] = Wait(int(number), f"{text} of the ranks {members.decode()}")
-    return found
+    return {
+        rank: (Wait(int(number), what.rstrip(b"\0").decode(errors="replace")), members.decode())
+        for rank, (part, members, number, what) in said.items()
+        if any(said.get(int(member), ())[:3] != (part, members, number) for member in members.split(b","))
+    }
 
 
 def _collective(row: NDArray[np.uint8]) -> Wait:
@@ -105,7 +105,7 @@ def _collective(row: NDArray[np.uint8]) -> Wait:
 
 
 class Rounds:
-    """A rank's end of the memory. Joins the barrier, which waits for all others.
+    """A rank's end of the memory.
 
     Attributes
     ----------
@@ -124,7 +124,11 @@ class Rounds:
     times : RankTimes, optional
         Where it is noted when the rank is in a collective, while somebody looks.
     note : memoryview and str, optional
-        Of a part of a larger group: a row of `HEADER_BYTES` in which a rank says what it is in, and the part's name.
+        Of a part of a larger group: a row of `RoundMemory.notes` in which a rank says what it is in, and what stands
+        before that: the part's name and its rows.
+    waits : bool
+        Whether making it waits for all others; if it does for one it does for all. Until a rank has come for the first
+        time, its death breaks nothing.
 
     Raises
     ------
@@ -139,6 +143,7 @@ class Rounds:
         names: tuple[int, ...] | None = None,
         times: RankTimes | None = None,
         note: tuple[memoryview, str] | None = None,
+        waits: bool = True,
     ) -> None:
         self.n_ranks: int = memory.slots.shape[1]
         self.slot_bytes: int = memory.slots.shape[2]
@@ -152,7 +157,13 @@ class Rounds:
         self._header: bytes | None = None  # of the collective whose first round has not met yet
         self._what = "the group's beginning"
         memory.pids[rank] = os.getpid()
-        self._wait()
+        if waits:
+            self._wait()
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a collective has been called here."""
+        return self._n > 0
 
     def over(self, size: int, per_round: int, what: str) -> Iterator[slice]:
         """The rounds of a collective: at least one, each for a slice of so many elements. The loop's body writes into
