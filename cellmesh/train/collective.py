@@ -23,6 +23,7 @@ import pickle
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import permutations
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -33,7 +34,7 @@ from ..shared_memory import shared_array
 from .exceptions import CollectiveMismatchError
 from .flat import Flat, check_dtypes, check_size, counted, slices_of, text_of
 from .reductions import Reduction, combined, reduction_of
-from .rounds import LINE_BYTES, RoundMemory, Rounds, Wait, waits_in_parts
+from .rounds import LINE_BYTES, RoundMemory, Rounds, Wait, round_memories, waits_in_parts
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -71,17 +72,15 @@ class CollectiveMemory:
             raise ValueError(f"CollectiveMemory(slot_bytes={slot_bytes}): a slot has at least 1 byte")
         self.n_ranks: int = n_ranks
         # As large a slot as a part of one element for each rank needs.
-        self.all: RoundMemory = RoundMemory(n_ranks, max(slot_bytes, LINE_BYTES * n_ranks))
+        (self.all,) = round_memories(1, n_ranks, max(slot_bytes, LINE_BYTES * n_ranks))
         self.times: CollectiveTimes = CollectiveTimes(n_ranks)
         # Of a rank that waits for a message the number of the pair, from 1, negative in a part of the group; else 0.
         self.awaits: NDArray[np.int64] = shared_array(n_ranks, np.int64)
         # One for each pair and direction, so that messages one way do not wait for those the other way.
-        self.channels: dict[tuple[int, int], RoundMemory] = {
-            (source, to): RoundMemory(2, CHANNEL_BYTES)
-            for source in range(n_ranks)
-            for to in range(n_ranks)
-            if source != to
-        }
+        pairs = list(permutations(range(n_ranks), 2))
+        self.channels: dict[tuple[int, int], RoundMemory] = dict(
+            zip(pairs, round_memories(len(pairs), 2, CHANNEL_BYTES), strict=True)
+        )
 
     @property
     def broken(self) -> bool:

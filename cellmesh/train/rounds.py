@@ -39,30 +39,30 @@ LINE_BYTES = 64  # what ranks write at the same time lies on different cache lin
 
 
 class RoundMemory:
-    """The memory of a group: made by one process, and given to the task of each rank.
+    """The memory of a group, given to the task of each rank; see `round_memories`.
 
-    Parameters
+    Attributes
     ----------
-    n_ranks : int
-    slot_bytes : int
-        What a rank can write in one round; rounded up to whole cache lines.
+    barrier : Barrier
+    slots : array of shape (2, n_ranks, slot_bytes)
+    headers : array of shape (2, n_ranks, HEADER_BYTES)
+    pids : array of n_ranks
+    notes : array of shape (n_ranks, HEADER_BYTES)
+        Of what these ranks do in smaller groups.
     """
 
-    def __init__(self, n_ranks: int, slot_bytes: int) -> None:
-        slot_bytes = -(-slot_bytes // LINE_BYTES) * LINE_BYTES
-        self.barrier: Barrier = Barrier(n_ranks)
-        arrays = shared_arrays(
-            {
-                "slots": ((2, n_ranks, slot_bytes), np.uint8),
-                "headers": ((2, n_ranks, HEADER_BYTES), np.uint8),
-                "pids": (n_ranks, np.int64),
-                "notes": ((n_ranks, HEADER_BYTES), np.uint8),
-            }
-        )
-        self.slots: NDArray[np.uint8] = arrays["slots"]
-        self.headers: NDArray[np.uint8] = arrays["headers"]
-        self.pids: NDArray[np.int64] = arrays["pids"]
-        self.notes: NDArray[np.uint8] = arrays["notes"]  # of what these ranks do in smaller groups
+    def __init__(
+        self,
+        slots: NDArray[np.uint8],
+        headers: NDArray[np.uint8],
+        pids: NDArray[np.int64],
+        notes: NDArray[np.uint8],
+    ) -> None:
+        self.barrier: Barrier = Barrier(len(pids))
+        self.slots: NDArray[np.uint8] = slots
+        self.headers: NDArray[np.uint8] = headers
+        self.pids: NDArray[np.int64] = pids
+        self.notes: NDArray[np.uint8] = notes
 
     def waits(self) -> dict[int, Wait]:
         """The ranks that wait for others, which have not called what they have, and what that is. By whoever looks, of
@@ -72,6 +72,29 @@ class RoundMemory:
         latest = max(number for number, _ in said)
         found = {rank: wait for rank, wait in enumerate(said) if wait.number == latest}
         return found if len(found) < len(said) and self.barrier.n_waiting == len(found) else {}
+
+
+def round_memories(n: int, n_ranks: int, slot_bytes: int) -> list[RoundMemory]:
+    """The memories of several groups, in one object of the store.
+
+    Parameters
+    ----------
+    n : int
+        How many.
+    n_ranks : int
+        Of each.
+    slot_bytes : int
+        What a rank can write in one round; rounded up to whole cache lines.
+    """
+    arrays = shared_arrays(
+        {
+            "slots": ((n, 2, n_ranks, -(-slot_bytes // LINE_BYTES) * LINE_BYTES), np.uint8),
+            "headers": ((n, 2, n_ranks, HEADER_BYTES), np.uint8),
+            "pids": ((n, n_ranks), np.int64),
+            "notes": ((n, n_ranks, HEADER_BYTES), np.uint8),
+        }
+    )
+    return [RoundMemory(**{name: array[i] for name, array in arrays.items()}) for i in range(n)]
 
 
 class Wait(NamedTuple):

@@ -154,6 +154,7 @@ def debug(
     """
     from ...errors.post_mortem import converse
     from ...groups.ref_group import RefGroup
+    from ...refs import ObjectRef
 
     value, again = what_is(name, namespace) if name else _shown_last(), f"%retry {name}"
     if isinstance(value, BaseException):
@@ -183,7 +184,7 @@ def debug(
             why = "nothing can be typed here"
     print(f"The variables as they were then, since {why}:")
     return Inspection(
-        cards.all_facts(value) if not isinstance(value, BaseException) else None,
+        cards.all_facts(value) if isinstance(value, ObjectRef) else None,
         tuple((with_source_lines(place).strip(), variables or "no variables") for place, variables in frames),
     )
 
