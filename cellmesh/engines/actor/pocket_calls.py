@@ -113,6 +113,7 @@ class PocketCalls(ABC):
             if (slot := self._peer.objects.imported(key)) is None:
                 value = replace(self._peer.objects.value(about._slot), actor=NOBODY)
                 slot = self._peer.objects.resolve(Ref(*key, value=value))
+                self._peer.look()  # from then on its calls are told of
             if slot is None:
                 raise ObjectStoreFullError("a task on an engine has no room left for what it asks of its session")
             return self._worker.ref_at(slot)

