@@ -167,7 +167,8 @@ class Pocket(PocketCalls):
             worker = hooks.client = Client(segment, ROLE_WORKER, hooks)
         finally:
             os.close(segment)
-        peer = Peer(
+        super().__init__(worker, cache(agent.wake_fd))  # which gives one once
+        self._peer = Peer(
             agent,
             self._hear,
             self._shape_of,
@@ -178,7 +179,6 @@ class Pocket(PocketCalls):
             Tree(),
             lambda node: None,
         )
-        super().__init__(worker, peer, cache(agent.wake_fd))  # which gives one once
         self._result: Result | None = None
         self._sealed: dict[Key, Value] = {}
         self._actor: Key | None = None  # that lives here

@@ -38,14 +38,14 @@ class PocketCalls(ABC):
     ----------
     worker : Client
         That of the pocket's tasks.
-    peer : Peer
-        Home, as the pocket sees it.
     wake_fd : callable () -> int
         What is readable when there is something to look at.
     """
 
-    def __init__(self, worker: Client, peer: Peer, wake_fd: Callable[[], int]) -> None:
-        self._worker, self._peer, self._wake_fd = worker, peer, wake_fd
+    _peer: Peer  # home, as the pocket sees it
+
+    def __init__(self, worker: Client, wake_fd: Callable[[], int]) -> None:
+        self._worker, self._wake_fd = worker, wake_fd
         self._names: Counter[Key] = Counter()  # of what it has made and refers to, and home knows -> how often told of
         self._calling = Calling()
         self._news = News(unanswered=self._calling.unanswered)
