@@ -104,7 +104,12 @@ class EnginePeer:
         self._end_bytes = 0
         self._actors = Actors()
         self._calls_out = CallsOut(
-            self._values, lambda message: send(message, None), self._answer, self._hears, self._not_called
+            self._values,
+            lambda message: send(message, None),
+            self._answer,
+            self._hears,
+            self._has_made,
+            self._not_called,
         )
         self._in_use = InUse()
 
@@ -158,6 +163,10 @@ class EnginePeer:
             case messages.Results(results):
                 for result in results:
                     self._calls_out.answered(result)
+            case messages.Returned(numbers):
+                self._calls_out.returned(numbers)
+            case messages.Found():
+                self._calls_out.found(message)
             case messages.Kill():
                 self._kill(message)
             case messages.Cancel(numbers):
@@ -173,6 +182,9 @@ class EnginePeer:
             case messages.Taken(number, n, closed):
                 if (call := self._calls.get(number)) is not None:
                     self._take_items(call, CLOSED if closed else n)
+            case messages.Reserve(group, about, indexes):
+                self._values.let_go(self._values.resolve(about))
+                self._send(messages.Reserved(group, indexes, given=False), None)
             case _:
                 pass  # of groups, of which there are none
         self._proceed()
@@ -352,6 +364,8 @@ class EnginePeer:
             self._packing.discard(number)
         self._in_use.change(call.uses, {})
         self._values.drop([*call.needs, *call.names.values()])
+        for _, blobs in call.early:
+            self._engine.release(blobs)
         if living is not None:
             living.given.pop(number, None)
             for _, _, blobs in living.came.pop(number, []):
@@ -560,10 +574,19 @@ class EnginePeer:
         if (living := self._called(call.task)) is not None:
             living.came.setdefault(call.task.number, deque()).append((progress, done, blobs))
             self._take_turns(living)
+        elif done is None and progress.at > (call.n_news if progress.run == call.run else 0):
+            call.early.append((progress, blobs))  # by another way than what was said before, which is to come yet
         else:
+            if done is not None:  # what was said before that is lost
+                for one, its_blobs in sorted(call.early, key=lambda one: one[0].at):
+                    self._progressed(call, one, its_blobs)
+                call.early = []
             if progress.others is not None:
                 self._told_while_it_runs(call, progress.others)
             self._progressed(call, progress, blobs)
+            early, call.early = call.early, []
+            for one, its_blobs in early:
+                self._hear(call, one, None, its_blobs)
             if done is not None:
                 self._ended(call, done, blobs)
 
@@ -661,6 +684,11 @@ class EnginePeer:
         else:
             who.answers[number] = message, False
             self._engine.say(who.handle, message)
+
+    def _has_made(self, who: Caller, run: int, name: Key, actor: Key) -> None:
+        """It has made an actor, in that run, which its pocket calls by that name."""
+        if isinstance(who, Living) or who.run == run:
+            self._note_made(who, {name: actor}, [])
 
     def _not_called(self) -> Value:
         """What a call gives of an actor whose handle has not come from home."""

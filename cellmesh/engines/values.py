@@ -156,7 +156,7 @@ class Values:
     def _take(self, thing: Object, value: Value) -> None:
         if thing.is_known or thing.gathered is not None:  # this side has been told of these all the same
             for inner in value.refs:
-                self._let_go(self.resolve(inner))
+                self.let_go(self.resolve(inner))
         else:
             self._fill(thing, value)
 
@@ -266,7 +266,7 @@ class Values:
             return replace(value, refs=[Ref(*key) for key in refs]), None
         if there.yours:
             for ref in value.refs:  # this side has been told of these all the same
-                self._let_go(self.resolve(ref))
+                self.let_go(self.resolve(ref))
         source = self.resolve(replace(there, value=replace(value, there=None)))
         self.hold([source])
         return value, source
@@ -343,7 +343,7 @@ class Values:
             if not self._objects[key].users and key not in self._functions:
                 todo += self._release(self._objects.pop(key))
 
-    def _let_go(self, key: Key) -> None:
+    def let_go(self, key: Key) -> None:
         """Nobody here needs what was just told of."""
         self.hold([key])
         self.drop([key])
