@@ -842,8 +842,9 @@ class RemoteNode:
         origin: int,
         checkpoint: int | None,
         placement: int = 0,
+        home: tuple[str, str, int, int, int, bool, bool] | None = None,
         /,
-    ) -> SubmittedTask: ...
+    ) -> SubmittedTask | None: ...
     def stand_in(
         self,
         object: int,

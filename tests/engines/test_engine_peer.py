@@ -107,3 +107,25 @@ def test_a_value_that_a_task_has_not_found_travels_again_for_the_next() -> None:
     assert n_fetched_for(home, value) == 0 and home.n_failed == 1
     assert n_fetched_for(home, value) == first and home.n_failed == 1
     home.end()
+
+
+def test_a_call_after_the_kill_is_none_of_that_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine may take its time to kill, and run what it is given meanwhile."""
+    home = Home(0, Faults())
+    home.create()
+    home.drain()
+    (actor,) = home.actors
+    kill = home.engine.kill
+    asked: list[tuple[int, bool]] = []
+    monkeypatch.setattr(home.engine, "kill", lambda *what: asked.append(what))
+    home.peer.receive(m.Kill(m.Told(*actor), 0, True))
+    for _ in range(3):
+        home.call()
+    while home.work():
+        pass
+    assert len(home.open) == 3
+    (what,) = asked
+    kill(*what)
+    home.drain()
+    assert home.n_not_begun == 3
+    home.end()
