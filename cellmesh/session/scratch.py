@@ -1,4 +1,4 @@
-"""Temporary folders that go with the session, however the process ends that has made them."""
+"""Temporary folders that go with the process that has made them, however it ends, at the latest with its session."""
 
 from __future__ import annotations
 
@@ -17,4 +17,4 @@ def scratch_folder() -> tempfile.TemporaryDirectory[str]:
     of = current_or_none()
     objects = os.path.join(of.node.session_dir, OBJECTS_NAME) if of is not None else ""
     parent = os.path.realpath(objects) if os.path.isdir(objects) else None
-    return tempfile.TemporaryDirectory(prefix=SCRATCH, dir=parent)
+    return tempfile.TemporaryDirectory(prefix=f"{SCRATCH}{os.getpid()}-", dir=parent)

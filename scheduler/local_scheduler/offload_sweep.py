@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ FIRST_STEP_BYTES = 128 << 20  # after the first notice, no other before so many 
 
 
 class Sweeper:
-    """Deletes files that no object refers to, in a thread of its own.
+    """Deletes files that no object refers to, and temporary folders of processes that have ended, in its own thread.
 
     Parameters
     ----------
@@ -61,10 +62,14 @@ class Sweeper:
     def sweep(self) -> None:
         """Look once."""
         try:
-            names = [name for name in os.listdir(self._folder) if not name.startswith(SCRATCH)]
+            names = os.listdir(self._folder)
         except FileNotFoundError:  # it has been removed
             return
-        for name in self._unwanted(names):
+        scratch = {name for name in names if name.startswith(SCRATCH)}
+        for name in scratch:
+            if not os.path.exists(f"/proc/{name.removeprefix(SCRATCH).partition('-')[0]}"):
+                shutil.rmtree(os.path.join(self._folder, name), ignore_errors=True)
+        for name in self._unwanted([name for name in names if name not in scratch]):
             try:
                 os.unlink(os.path.join(self._folder, name))
             except FileNotFoundError:  # the process that wrote it has deleted it

@@ -58,7 +58,10 @@ class Panel:
 
     def until(self, condition: Any, what: str = "", deadline: float = 15.0) -> Replica:
         """Wait until the model is as wanted."""
-        wait_until(lambda: condition(self.read()), deadline, what or f"{self.replica.labels} {self.replica.states}")
+        try:
+            wait_until(lambda: condition(self.read()), deadline, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.replica.labels} {self.replica.states}") from None
         return self.replica
 
 
@@ -159,7 +162,8 @@ def test_the_card_of_a_failed_task_says_why_when_no_ref_is_left(
     kernel.run(
         "class Leaves:\n    def __truediv__(self, other): os._exit(3)\n@cm.remote\ndef quotient(a, b): return a / b"
     )
-    failed = panel.read().states_of("quotient")["failed"]
+    panel.until(lambda replica: replica.n >= 0 and not replica.header.behind)  # of those before it, all is there
+    failed = panel.replica.states_of("quotient")["failed"]
     kernel.run(code)
     panel.until(lambda replica: replica.states_of("quotient")["failed"] == failed + 1 and not replica.header.behind)
     row = row_of(panel.replica, "quotient")
