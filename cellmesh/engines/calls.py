@@ -24,7 +24,7 @@ from ..scheduler.cluster import messages
 from ..scheduler.cluster.messages import Ref, Task
 from .actors import limits_of
 from .interface import Blob, Engine, EngineNode, FailureKind, Handle
-from .parcels import Key
+from .parcels import Key, Progress
 
 ANY_NUMBER = 1 << 30  # of runs
 CODES: dict[FailureKind, int] = {
@@ -67,6 +67,7 @@ class Call(Struct):
     # To calls that it has made, by their numbers there: what was said and is not known to be heard, and whether it
     # should be by now.
     answers: dict[int, tuple[bytes, bool]] = {}
+    early: list[tuple[Progress, Sequence[Blob]]] = []  # what came before what was said earlier
 
     @property
     def n_left(self) -> int:

@@ -29,6 +29,7 @@ from ..scheduler.cluster.messages import (
 OWN = 1 << 31  # generations of objects that the engine has: a slot at home is not used so often
 CLOSED = 1 << 62  # in the place of how many items were taken: it is not read on
 Key = tuple[int, int]
+AGENT, MAKER = (0, OWN - 1), (1, OWN - 1)  # in a pocket, in the place of actors: home's agent, and who makes some there
 
 
 class Given(Struct, frozen=True, array_like=True):
@@ -71,8 +72,9 @@ class Yielded(Message, frozen=True, tag="yielded"):
 
 
 class Called(Message, frozen=True, tag="called"):
-    """Calls of actors of the session that a pocket has made, by its numbers, in their order. `results`: what it calls
-    what each returns; `made`, `gone`, `turn`: as of `Done`. `pocket`: which one it is, for the answers."""
+    """Calls of actors of the session that a pocket has made, by its numbers, in their order, or constructors of actors
+    that it makes. `results`: what it calls what each returns, or makes; `made`, `gone`, `turn`: as of `Done`. `pocket`:
+    which one it is, for the answers."""
 
     pocket: Number
     tasks: list[Task]
@@ -90,8 +92,8 @@ class Uncalled(Message, frozen=True, tag="uncalled"):
 
 
 class Answered(Message, frozen=True, tag="answered"):
-    """What has become of a call that a pocket has made, for the pocket. `values`: one for each return; `objects`: what
-    they refer to, as of `Work`, and `data`: the bytes of those that are large."""
+    """What has become of a call that a pocket has made, for the pocket. `values`: one for each return, or the actor, by
+    home's name; `objects`: what they refer to, as of `Work`, and `data`: the bytes of those that are large."""
 
     pocket: Number
     number: Number

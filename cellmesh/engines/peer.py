@@ -104,7 +104,12 @@ class EnginePeer:
         self._end_bytes = 0
         self._actors = Actors()
         self._calls_out = CallsOut(
-            self._values, lambda message: send(message, None), self._answer, self._hears, self._not_called
+            self._values,
+            lambda message: send(message, None),
+            self._answer,
+            self._hears,
+            self._has_made,
+            self._not_called,
         )
         self._in_use = InUse()
 
@@ -131,7 +136,7 @@ class EnginePeer:
         return self._packing.wait_s()
 
     # ---------------------------------------------------------------- from the agent
-    def receive(self, message: messages.ToPeer, frame: bytes = b"") -> None:
+    def receive(self, message: messages.ToPeer, frame: messages.Frame = b"") -> None:
         """Take in what the agent says.
 
         Raises
@@ -158,6 +163,10 @@ class EnginePeer:
             case messages.Results(results):
                 for result in results:
                     self._calls_out.answered(result)
+            case messages.Returned(numbers):
+                self._calls_out.returned(numbers)
+            case messages.Found():
+                self._calls_out.found(message)
             case messages.Kill():
                 self._kill(message)
             case messages.Cancel(numbers):
@@ -173,6 +182,9 @@ class EnginePeer:
             case messages.Taken(number, n, closed):
                 if (call := self._calls.get(number)) is not None:
                     self._take_items(call, CLOSED if closed else n)
+            case messages.Reserve(group, about, indexes):
+                self._values.let_go(self._values.resolve(about))
+                self._send(messages.Reserved(group, indexes, given=False), None)
             case _:
                 pass  # of groups, of which there are none
         self._proceed()
@@ -352,6 +364,8 @@ class EnginePeer:
             self._packing.discard(number)
         self._in_use.change(call.uses, {})
         self._values.drop([*call.needs, *call.names.values()])
+        for _, blobs in call.early:
+            self._engine.release(blobs)
         if living is not None:
             living.given.pop(number, None)
             for _, _, blobs in living.came.pop(number, []):
@@ -379,7 +393,7 @@ class EnginePeer:
         living = self._called(call.task)
         if living is not None and living.how.flags & ACTOR_FLAG_ORDERED:
             self._advance(living)
-        elif not call.missing and living is not None and living.end is None:
+        elif not call.missing and living is not None and living.takes_calls:
             living.line.remove(call.task.number)
             self._submit(call)
         elif not call.missing and living is None:
@@ -391,7 +405,7 @@ class EnginePeer:
     def _advance(self, living: Living) -> None:
         """Give the engine the calls whose turn it is; or tell of the end, once what becomes of its calls is known."""
         ordered = living.how.flags & ACTOR_FLAG_ORDERED
-        while ordered and living.end is None and living.line and not self._calls[living.line[0]].missing:
+        while ordered and living.takes_calls and living.line and not self._calls[living.line[0]].missing:
             self._submit(self._calls[living.line.popleft()])
         if living.end is None or living.given or living.is_told:
             return
@@ -441,6 +455,7 @@ class EnginePeer:
         if kill.actor is not None:
             own = self._values.own_of(kill.actor.slot, kill.actor.generation)
             if (living := self._actors.get(own.key)) is not None and living.end is None:
+                living.is_killed = True
                 self._engine.kill(living.actor, True)
         elif (call := self._calls.get(kill.number)) is not None and call.task.creates is not None:
             if call.handle is None:
@@ -559,10 +574,19 @@ class EnginePeer:
         if (living := self._called(call.task)) is not None:
             living.came.setdefault(call.task.number, deque()).append((progress, done, blobs))
             self._take_turns(living)
+        elif done is None and progress.at > (call.n_news if progress.run == call.run else 0):
+            call.early.append((progress, blobs))  # by another way than what was said before, which is to come yet
         else:
+            if done is not None:  # what was said before that is lost
+                for one, its_blobs in sorted(call.early, key=lambda one: one[0].at):
+                    self._progressed(call, one, its_blobs)
+                call.early = []
             if progress.others is not None:
                 self._told_while_it_runs(call, progress.others)
             self._progressed(call, progress, blobs)
+            early, call.early = call.early, []
+            for one, its_blobs in early:
+                self._hear(call, one, None, its_blobs)
             if done is not None:
                 self._ended(call, done, blobs)
 
@@ -660,6 +684,11 @@ class EnginePeer:
         else:
             who.answers[number] = message, False
             self._engine.say(who.handle, message)
+
+    def _has_made(self, who: Caller, run: int, name: Key, actor: Key) -> None:
+        """It has made an actor, in that run, which its pocket calls by that name."""
+        if isinstance(who, Living) or who.run == run:
+            self._note_made(who, {name: actor}, [])
 
     def _not_called(self) -> Value:
         """What a call gives of an actor whose handle has not come from home."""

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -45,7 +45,6 @@ from ..scheduler.cluster.messages import (
     Message,
     Output,
     Ref,
-    Released,
     Result,
     Results,
     Returned,
@@ -53,7 +52,6 @@ from ..scheduler.cluster.messages import (
     Taken,
     Task,
     Tasks,
-    Told,
     Value,
 )
 from ..scheduler.cluster.peer.broadcast import Tree
@@ -66,19 +64,19 @@ from ..scheduler.worker import actor as worker_actor
 from ..scheduler.worker import output as worker_output
 from ..session.current import process
 from ..session.session import Config, WorkerNode, sizes_of
-from .actor.calling import Attendant, Calling, with_bytes
+from .actor.calling import with_bytes
+from .actor.pocket_calls import PocketCalls
 from .batch import Batch
 from .environment.processes import Environments
 from .environment.session import PocketSession
 from .interface import Outcome
 from .kept import KeptValues
-from .news import SAY_S, Line, News
-from .parcels import CLOSED, Answered, Called, Done, Given, Key, Work, Yielded, decode_said, decode_work, encode
+from .news import Line
+from .parcels import CLOSED, Answered, Done, Given, Key, Work, Yielded, decode_said, decode_work, encode
 
 STORE_BYTES, MOST_OBJECTS, MOST_TASKS = 1 << 30, 1 << 20, 1 << 16
 KEEP_SHARE = 4  # the fourth part of that is set aside for values of tasks that have ended
 KEEP_S = 5.0  # and they are kept for so long after the last task that had one
-REST_S = 0.05  # a task waits for an answer for so long before it leaves its CPU to others
 HOME = 1  # the number here of the one machine there is besides
 
 
@@ -138,7 +136,7 @@ class PocketHooks(Hooks):
         return self.runner in (None, threading.get_ident())
 
 
-class Pocket:
+class Pocket(PocketCalls):
     """The pocket of this process, and the process's session.
 
     Parameters
@@ -164,12 +162,12 @@ class Pocket:
         segment = create_segment(store_bytes + store_bytes // KEEP_SHARE, MOST_OBJECTS, MOST_TASKS)
         try:
             agent = self._agent = Client(segment, ROLE_REMOTE_NODE, None)
-            self._wake_fd = cache(agent.wake_fd)  # which gives one once
             agent.set_total({"CPU": float(len(os.sched_getaffinity(0)))})
             hooks = self._hooks = PocketHooks(self._tell_items, self._rests)
-            self._worker = hooks.client = Client(segment, ROLE_WORKER, hooks)
+            worker = hooks.client = Client(segment, ROLE_WORKER, hooks)
         finally:
             os.close(segment)
+        super().__init__(worker, cache(agent.wake_fd))  # which gives one once
         self._peer = Peer(
             agent,
             self._hear,
@@ -185,19 +183,9 @@ class Pocket:
         self._sealed: dict[Key, Value] = {}
         self._actor: Key | None = None  # that lives here
         self._saved: Ref | None = None  # by it, in this call
-        self._names: Counter[Key] = Counter()  # of what it has made and refers to, and home knows -> how often told of
         self._turn = 0  # how often it has told of such
         self._made: worker_actor.Constructed | None = None  # what lives here
         self._origin = 0  # of the task that runs: its cell's number at home
-        self._calling = Calling()
-        self._news = News(unanswered=self._calling.unanswered)
-        self._lock = threading.Lock()  # of the peer
-        self._thread = 0  # that runs parcels
-        self._is_told = False  # what has become of the task that runs: what comes later is none of its news
-        self._answered = threading.Condition(self._lock)  # a call is
-        self._comes = threading.Event()  # likewise
-        self._waits_since = -1.0  # the task, for an answer; below 0: it does not
-        self._line: Line | None = None  # by which answers come
         self._generator = -1  # the number of that
         self._items: list[Items] = []  # of it, that are to be told
         link: Any = _Link(self._show)
@@ -209,6 +197,7 @@ class Pocket:
         process.session = self._session = PocketSession(
             WorkerNode(self._output, session, ""), self._worker, config, is_worker=True
         )
+        self._session.asks = self
 
     def run(self, work: Work, blobs: Sequence[Any], line: Line | None) -> Outcome:
         """Run the task of a parcel in this thread. What it raises is part of the outcome."""
@@ -243,25 +232,6 @@ class Pocket:
                 if self._actor is None and work.task.creates is None:  # what an actor is given it keeps itself
                     self._keep(work)
                 self._peer.sweep(time.monotonic())
-
-    @contextmanager
-    def _hears(self, line: Line | None, is_generator: bool) -> Iterator[None]:
-        """Meanwhile it hears what the engine is to say, if a task may want that, and looks what the task calls."""
-        self._calling.is_alone, self._thread = False, threading.get_ident()
-        calls = self._peer.actors.n_there > 0
-        if line is None or not (calls or is_generator):
-            yield
-            return
-        line.listen()
-        self._line = line
-        attendant = Attendant(self._wake_fd(), self._look_at_calls) if calls else None
-        try:
-            yield
-        finally:
-            if attendant is not None:
-                attendant.end()
-            self._line = None
-            line.end()
 
     def _run_to_end(self) -> Result:
         """The task that there is."""
@@ -392,6 +362,9 @@ class Pocket:
         if self._peer.actors.give_up():  # nobody here makes room while a call waits
             raise Full
 
+    def _wake(self) -> None:
+        """Its news are said by a thread of their own."""
+
     def _shape_of(
         self, demand: dict[str, int], hold: dict[str, int] | None, env: int, pool: Pool, priority: int
     ) -> bytes:
@@ -470,108 +443,6 @@ class Pocket:
         run, at, news = self._news.end(large)
         return replace(done, run=run, at=at, news=news)
 
-    # ---- what it calls
-    def _look_at_calls(self) -> None:
-        with self._lock:
-            self._peer.look()
-            self._tell_calls()
-
-    def _news_of_calls(self) -> News | None:
-        """Among which calls are told; None: not now."""
-        return self._news if self._news.is_open and not self._is_told else None
-
-    def _tell_calls(self) -> None:
-        """Tell of calls, as far as all is made that they refer to."""
-        if self._calling.is_alone:
-            self._abandon_calls()
-        if not self._calling.has_waiting or (news := self._news_of_calls()) is None:
-            return
-        for asked in self._calling.waiting(lambda task: self._is_made([task.function, *task.refs])):
-            if isinstance(asked, list):
-                large: list[bytes] = []
-                news.add(self._called(asked, large), large)
-            else:
-                news.add(asked)
-
-    def _called(self, tasks: list[Task], large: list[bytes]) -> Called:
-        told: Counter[Key] = Counter()
-        made: dict[Key, Given] = {}
-        sent: list[Task] = []
-        results: list[list[Key]] = []
-        for task in tasks:
-            for ref in (task.function, *task.refs):
-                if not ref.yours:
-                    self._export(ref, large, told, made)
-            function, *refs = (replace(ref, value=None) for ref in (task.function, *task.refs))
-            sent.append(replace(task, function=function, refs=refs))
-        for task in tasks:
-            slots = self._peer.tasks_out.results_of(task.number)
-            refs = [self._peer.objects.tell(slot, value=False) for slot in slots]
-            results.append([(ref.slot, ref.generation) for ref in refs])
-            self._names.update(results[-1])
-        gone = self._let_go(told, made, True)
-        return Called(self._calling.pocket, sent, results, list(made.values()), gone, self._next_turn())
-
-    def _is_made(self, refs: Sequence[Ref]) -> bool:
-        """Whether what these are, and refer to, is there, or is what a call returns that home knows of."""
-        todo, seen = [ref.slot for ref in refs if not ref.yours], set[int]()
-        while todo:
-            slot = todo.pop()
-            if slot in seen or (slot, self._peer.remote_node.generation(slot)) in self._names:
-                continue
-            seen.add(slot)
-            try:
-                found = self._peer.remote_node.inspect(slot)
-            except TypeError:  # shared memory, or a stream
-                continue
-            if found.state == OBJECT_PENDING:
-                return False
-            todo += found.refs
-        return True
-
-    def _tell_all_calls(self, result: Result) -> None:
-        """What it has called is told of, and what its result refers to is made: by what it has begun, or an answer."""
-        actors = self._peer.actors
-        while actors.n_there or self._calling.has_waiting:
-            self._peer.look()
-            self._tell_calls()
-            waits = actors.has_waiting or self._calling.has_waiting
-            if not waits and self._is_made([ref for value in result.values for ref in value.refs]):
-                return
-            if not self._run_another(0.0):
-                self._answered.wait(SAY_S)
-
-    def _take_answer(self, said: Answered) -> None:
-        for given in said.objects:
-            self._resolve(given, said.data)
-        if (result := self._calling.answered(said)) is not None:
-            self._peer.receive(Results([result]))
-            self._peer.look()
-            self._note_answer()
-
-    def _note_answer(self) -> None:
-        self._answered.notify_all()
-        self._waits_since = -1.0
-        self._comes.set()
-
-    def _rests(self) -> bool:
-        """The task waits for something. If that may be an answer, and it has for a while, leave its CPU to others."""
-        line, now = self._line, time.monotonic()
-        if line is None or not self._calling:
-            return False
-        if self._waits_since < 0:
-            self._comes.clear()
-            self._waits_since = now
-            return False  # and it looks once more
-        return now - self._waits_since >= REST_S and line.rest(self._comes, SAY_S)
-
-    def _abandon_calls(self) -> None:
-        """Nobody will answer them."""
-        while results := self._calling.abandon():
-            self._peer.receive(Results(results))
-            self._peer.look()  # what had no room takes their place
-            self._note_answer()
-
     def _made_of(self, result: Result, large: list[bytes]) -> Done:
         """What has become of a task, without what it has printed and yielded."""
         told: Counter[Key] = Counter()
@@ -626,9 +497,6 @@ class Pocket:
     def _unused(self) -> set[int]:
         """Of what home may hear of by its name again, the slots of what nothing refers to any more."""
         return set(self._peer.remote_node.unused([slot for slot, _ in self._names]))
-
-    def _release(self, told: Mapping[Key, int]) -> None:
-        self._peer.receive(Released([Told(*key, n) for key, n in told.items()]))
 
     def _kept(self) -> list[Key]:
         """What the actor was given, in this call or before, and still refers to."""

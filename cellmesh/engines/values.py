@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ..objstore._core import FAILURE_OBJECT_LOST, OBJECT_FAILED, OBJECT_PENDING
 from ..scheduler.cluster import messages
-from ..scheduler.cluster.messages import CHUNK_BYTES, Chunk, Fetch, Message, Ref, Told, Value
+from ..scheduler.cluster.messages import CHUNK_BYTES, Chunk, Fetch, Frame, Message, Ref, Told, Value
 from .interface import Blob, Engine
 from .kept import KeptValues
 from .parcels import OWN, Given, Key
@@ -156,7 +156,7 @@ class Values:
     def _take(self, thing: Object, value: Value) -> None:
         if thing.is_known or thing.gathered is not None:  # this side has been told of these all the same
             for inner in value.refs:
-                self._let_go(self.resolve(inner))
+                self.let_go(self.resolve(inner))
         else:
             self._fill(thing, value)
 
@@ -196,7 +196,7 @@ class Values:
             self._send(Fetch(*thing.key, thing.asked, n, direct=True), None)
             thing.asked += n
 
-    def chunk(self, chunk: Chunk, frame: bytes) -> None:
+    def chunk(self, chunk: Chunk, frame: Frame) -> None:
         """Some bytes of one have come."""
         thing = self._objects.get((chunk.slot, chunk.generation))
         if thing is None or thing.gathered is None or thing.value is None:
@@ -266,7 +266,7 @@ class Values:
             return replace(value, refs=[Ref(*key) for key in refs]), None
         if there.yours:
             for ref in value.refs:  # this side has been told of these all the same
-                self._let_go(self.resolve(ref))
+                self.let_go(self.resolve(ref))
         source = self.resolve(replace(there, value=replace(value, there=None)))
         self.hold([source])
         return value, source
@@ -343,7 +343,7 @@ class Values:
             if not self._objects[key].users and key not in self._functions:
                 todo += self._release(self._objects.pop(key))
 
-    def _let_go(self, key: Key) -> None:
+    def let_go(self, key: Key) -> None:
         """Nobody here needs what was just told of."""
         self.hold([key])
         self.drop([key])

@@ -6,8 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import ActorError, ClusterError, GetTimeoutError, HeadUnreachableError, StoreLimitError
-from ..scheduler.cluster.agent.requests import NAME
-from ..scheduler.ipc.messages import AGENT_NAMESPACE, ClusterReply
+from ..scheduler.ipc.messages import ClusterReply
 
 if TYPE_CHECKING:
     from ..session.session import Session
@@ -39,7 +38,7 @@ def ask(
     """
     end, answer_s = time.monotonic() + AGENT_S, answer_s or ANSWER_S
     while True:
-        agent = of.client.get_actor(NAME, AGENT_NAMESPACE)
+        agent = of.agent()
         try:
             if agent is not None:
                 function, needs = of.client.put(("cluster", request, None)), of.shape({}, None, request)

@@ -188,6 +188,18 @@ class Session:
         return self._is_to_join if known is None else known
 
     @property
+    def asks_agent(self) -> bool:
+        """Whether an agent knows names of actors, and what processes share by other names."""
+        return self.in_cluster
+
+    def agent(self) -> Ref | None:
+        """By which it is called; None: it is not there."""
+        from ..scheduler.cluster.agent.requests import NAME
+        from ..scheduler.ipc.messages import AGENT_NAMESPACE
+
+        return self.client.get_actor(NAME, AGENT_NAMESPACE)
+
+    @property
     def has_left_cluster(self) -> bool:
         """Whether the session took part in a cluster, and goes on alone."""
         return self.client.in_cluster() is False
@@ -264,6 +276,21 @@ class Session:
             "cellmesh.init(...).",
             exceptions.InfeasibleResourcesWarning,
         )
+
+    def make_actor(
+        self,
+        function: Ref,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        demand: dict[str, float],
+        hold: dict[str, float] | None,
+        options: Mapping[str, Any],
+        how: Mapping[str, Any],
+    ) -> Ref | None:
+        """Of a task that runs on an engine: make an actor at its home. `how`: as of `Client.create_actor`. Its handle;
+        None: its name is taken.
+        """
+        raise NotImplementedError(f"an actor is made in the segment of session {self.node.session_id}")
 
     def refresh_workers(self, autoreload: bool = False) -> None:
         """Give workers the import path, folder and environment variables that this driver has now, and none of the
@@ -451,9 +478,7 @@ class Session:
                 self._killed.discard(message.pid)
             if message.task:
                 self._last_outputs[message.task] = message.tail
-                self.errors.note(
-                    message.task, f"its process {how_it_ended(message.code)}"
-                )  # until somebody fetches the error itself
+                self.errors.note(message.task, f"its process {how_it_ended(message.code)}", is_supposed=True)
                 while len(self._last_outputs) > MOST_LAST_OUTPUTS:
                     del self._last_outputs[next(iter(self._last_outputs))]
         self._heard.notify_all()

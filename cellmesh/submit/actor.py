@@ -286,10 +286,9 @@ def method_of(ref: Ref[Any], name: str, options: Options) -> ActorMethod[..., An
 
 def find_actor(of: Session, name: str, namespace: str | None) -> ActorHandle[Any] | None:
     """The living actor of that name, or None."""
-    of.refuse_on_engine(f"get_actor({name!r})", "names are not known: pass the task the actor's handle")
     namespace = namespace if namespace is not None else of.namespace
     ref = of.client.get_actor(name, namespace)
-    if ref is None and of.in_cluster:
+    if ref is None and of.asks_agent:
         from . import actor_names
 
         ref = actor_names.find(of, name, namespace)

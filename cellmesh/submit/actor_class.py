@@ -268,10 +268,8 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
         member: Member | None = None,
     ) -> ActorHandle[C]:
         """Start an actor; with other options than the class's, and as a group's member, if they are given."""
-        of.refuse_on_engine(
-            f"{self.__name__}.remote()",
-            "no actors can be made: make it in the notebook or program, and pass the task its handle",
-        )
+        if of.is_pocket and member is not None:
+            of.refuse_on_engine(f"a group of {self.__name__}", "no groups can be made: make it in the notebook or program")
         described = self._cellmesh_described()
         options = self._cellmesh_options if options is None else options
         name, namespace = options.get("name", ""), options.get("namespace", of.namespace)
@@ -299,6 +297,26 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
             options = options_with_engine(of, options, demand, self.__name__, *kinds)
         if name and not _is_free(of, name, namespace):
             raise _taken(name, namespace)
+        how: dict[str, Any] = {
+            "meta": meta,
+            "name": name,
+            "namespace": namespace,
+            "max_restarts": options.get("max_restarts", 0),
+            "max_task_retries": retries,
+            "max_concurrency": max_concurrency,
+            "ordered": ordered,
+            "detached": is_detached,
+            "env": bool(demand.get("GPU")) or demand.get("CPU", 0.0) >= 2,
+            "max_pending": max(0, options.get("max_pending_calls", 0)),
+            "groups": limits,
+            "refuses": front_end.dialect.refuses_while_restarting,
+            "about": self._cellmesh_about(),
+        }
+        if of.is_pocket:
+            made = of.make_actor(self._cellmesh_export.ref(of, options), args, kwargs, demand, hold, options, how)
+            if made is None:
+                raise _taken(name, namespace)
+            return ActorHandle(made, blueprint)
         shape, placement = placed(of, demand, hold, self.__name__, options)
         try:
             ref, constructor = of.client.create_actor(
@@ -306,21 +324,9 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
                 shape,
                 args,
                 kwargs,
-                meta=meta,
                 placement=placement,
                 own_priority="priority" in options,
-                name=name,
-                namespace=namespace,
-                max_restarts=options.get("max_restarts", 0),
-                max_task_retries=retries,
-                max_concurrency=max_concurrency,
-                ordered=ordered,
-                detached=is_detached,
-                env=bool(demand.get("GPU")) or demand.get("CPU", 0.0) >= 2,
-                max_pending=max(0, options.get("max_pending_calls", 0)),
-                groups=limits,
-                refuses=front_end.dialect.refuses_while_restarting,
-                about=self._cellmesh_about(),
+                **how,
             )
         except ValueError:
             if name and of.client.get_actor(name, namespace) is not None:  # since it was looked for
@@ -407,7 +413,7 @@ def _is_free(of: Session, name: str, namespace: str) -> bool:
     """Whether an actor may be given that name; in a cluster it is taken with this."""
     if of.client.get_actor(name, namespace) is not None:
         return False
-    if not of.in_cluster:
+    if not of.asks_agent:
         return True
     from . import actor_names
 

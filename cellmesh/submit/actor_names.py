@@ -18,7 +18,7 @@ FAILED = "an actor's name could not be looked up in the cluster"
 
 
 def find(of: Session, name: str, namespace: str) -> Ref[Any] | None:
-    """The living actor of that name on another node."""
+    """The living actor of that name, which is not in this process's segment."""
     kind, *rest = ask(of, FAILED, "find", name, namespace)
     return rest[0] if kind == "actor" else None
 
@@ -40,6 +40,6 @@ def living(of: Session) -> list[tuple[str, str]]:
         for actor in of.client.actors()
         if actor["state"] != "dead" and actor["meta"] and actor["meta"][1] and actor["meta"][2] != AGENT_NAMESPACE
     ]
-    if of.in_cluster:
+    if of.asks_agent:
         found += [entry for entry in names(of) if entry not in found]
     return [entry for entry in found if not entry[0].startswith(GROUP_NAMESPACE)]

@@ -162,6 +162,7 @@ def placement_group(
     """
     checked = _checked(bundles, strategy, name, lifetime)
     of = current()
+    _refuse_on_engine(of, f"placement_group({checked})")
     if of.engine is not None:
         from ..errors.engine_limits import check_group
 
@@ -247,6 +248,7 @@ def get_placement_group(placement_group_name: str) -> PlacementGroup:
     from ..observe.placement_groups import table
 
     of = current()
+    _refuse_on_engine(of, f"get_placement_group({name!r})")
     found = of.client.find_placement(name, of.namespace)
     if found is None:
         known = sorted(repr(row["name"]) for row in table(of) if row["name"])
@@ -303,8 +305,13 @@ def _check_group(group: Any, caller: str) -> None:
         raise TypeError(f"{caller}() needs what placement_group(...) has returned, not {group!r}")
 
 
+def _refuse_on_engine(of: Session, what: str) -> None:
+    of.refuse_on_engine(what, "nothing can be reserved: reserve them in the notebook or program")
+
+
 def session_of(group: PlacementGroup) -> Session:
     of = current()
+    _refuse_on_engine(of, group.label)
     if group.session != of.node.session_id and of.in_cluster and of.is_worker:
         raise ValueError(
             f"{group.label} belongs to another machine, and only there can something be submitted to it; what runs in "

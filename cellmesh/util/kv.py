@@ -147,10 +147,8 @@ def _shown(value: object) -> str:
 
 
 def _perform(operation: str, key: str, value: bytes = b"", expected: bytes = b"") -> tuple[bool, bytes, bool, Any]:
-    from ..observe import nodes
-
     of = current()
-    if not nodes.is_clustered(of):
+    if not of.asks_agent and not of.has_left_cluster:
         from ..session.kv_file import perform
 
         return perform(of.node.session_dir, operation, key, value, expected)

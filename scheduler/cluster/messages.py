@@ -32,13 +32,14 @@ from ...objstore._core import MAX_CLASSES, MAX_GROUPS, MAX_KINDS, MAX_POOLS
 from ..ipc.messages import N_TAIL_LINES, Bundle, Name, Origin, Pid, Text
 
 # In the first message of either side; bump it with any change here.
-CLUSTER_VERSION = 7
+CLUSTER_VERSION = 8
 
 # ---------------------------------------------------------------- limits
 # One message between control processes; results up to MAX_INLINE_BYTES travel within, larger ones in chunks.
 MAX_FRAME_BYTES = 16 << 20
 MAX_INLINE_BYTES = 64 << 10
 CHUNK_BYTES = 4 << 20
+Frame = bytes | bytearray  # what comes behind a message, to be read alone
 MAX_BATCH = 10_000  # tasks, results or objects in one message
 # Tasks taken from a queue before it is asked whether the other reads: with 64 kB of arguments each, a small part of
 # what may wait for it.
@@ -492,6 +493,20 @@ class Value(Struct, frozen=True, array_like=True):
     actor: Actor | None = None
 
 
+class Home(Struct, frozen=True, array_like=True):
+    """What the home of an actor knows of it besides, which is to be with the receiver. `restarts`: how often it begins
+    again, -1: any number; `retries`: of its calls; `most_pending`: calls, 0: any number; `refuses`: calls while it
+    begins again."""
+
+    name: Name = ""
+    namespace: Name = ""
+    restarts: Annotated[int, Meta(ge=-1, lt=1 << 31)] = 0
+    retries: Annotated[int, Meta(ge=-1, lt=1 << 31)] = 0
+    most_pending: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
+    is_detached: bool = False
+    refuses: bool = False
+
+
 class GroupBundle(Struct, frozen=True, array_like=True):
     """One of those that the receiver has reserved for a placement group of the sender's. `captures`: what runs in it
     begins what it begins in the group, too."""
@@ -516,11 +531,12 @@ class Task(Struct, frozen=True, array_like=True):
     in the arguments. `origin`: the sender's number of the cell, or, if the task `comes_home`, the receiver's own.
 
     `creates`: it constructs this actor, which then keeps `hold`; `attempt`: for which time; `checkpoint`: what it
-    saved. `stream`: it yields, and may be that many items ahead of its reader, 0: any number; -1: it does not. `env`:
-    number of the environment that its function wants. `actor`: it is a call of this actor, one of the receiver's, in
-    the concurrency group `group`; calls of an actor are begun in the order in which they come. `bundle`: it takes its
-    resources from there. `priority`: as in its options; how many of its function run, and how soon after one another,
-    is the sender's to see to. `times`: how long it may run, and waits before it is tried again."""
+    saved. `home`: the actor is to be one of the receiver's, who answers at once, with `Result.actor`, or, as its name
+    is taken, without. `stream`: it yields, and may be that many items ahead of its reader, 0: any number; -1: it does
+    not. `env`: number of the environment that its function wants. `actor`: it is a call of this actor, one of the
+    receiver's, in the concurrency group `group`; calls of an actor are begun in the order in which they come. `bundle`:
+    it takes its resources from there. `priority`: as in its options; how many of its function run, and how soon after
+    one another, is the sender's to see to. `times`: how long it may run, and waits before it is tried again."""
 
     number: Number
     function: Ref
@@ -544,6 +560,7 @@ class Task(Struct, frozen=True, array_like=True):
     bundle: GroupBundle | None = None
     priority: Annotated[int, Meta(ge=-100, le=100)] = 0
     times: Times | None = None
+    home: Home | None = None
 
 
 class Tasks(Message, frozen=True, tag="tasks"):

@@ -2,7 +2,9 @@
 would, and says what becomes of them to the pocket, if that is there still. Pure.
 
 What a call returns is an object of the engine's, pending until home has answered: so it can be named, in whatever a
-task returns or gives on, before that, and when its caller has ended.
+task returns or gives on, before that, and when its caller has ended. An actor that a pocket makes is home's from the
+beginning (decision 153); the pocket gets its handle, and names it to nobody before. The session's agent, of which each
+pocket has a stand-in, is looked for once somebody calls it.
 """
 
 from __future__ import annotations
@@ -13,26 +15,39 @@ from functools import partial
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ...objstore._core import FAILURE_OBJECT_LOST, OBJECT_FAILED, OBJECT_PENDING
-from ...scheduler.cluster.messages import Cancel, Kill, Message, Ref, Result, Task, Tasks, Told, Value
+from ...objstore._core import (
+    FAILURE_ACTOR_DIED,
+    FAILURE_OBJECT_LOST,
+    FAILURE_STORE_FULL,
+    OBJECT_FAILED,
+    OBJECT_PENDING,
+)
+from ...scheduler.cluster.agent.requests import NAME
+from ...scheduler.cluster.messages import Cancel, Find, Found, Kill, Message, Ref, Result, Task, Tasks, Told, Value
+from ...scheduler.ipc.messages import AGENT_NAMESPACE
 from ..actors import Living
 from ..calls import Call
-from ..parcels import Answered, Called, Given, Key, Uncalled, encode
+from ..parcels import AGENT, Answered, Called, Given, Key, Uncalled, encode
 from ..values import Fault, Object, Own, Values
 
 Caller = Call | Living
 LOST = Value(OBJECT_FAILED, code=FAILURE_OBJECT_LOST)
+TAKEN = Value(OBJECT_FAILED, code=FAILURE_ACTOR_DIED)  # that name, see `calling`
+FULL = Value(OBJECT_FAILED, code=FAILURE_STORE_FULL)
 
 
 class Asked(Struct):
-    """A call. `who` has made it, and its pocket calls it `named`. `own`: what it returns; `values`, `sources`: as of
-    `Values.take`, once home has answered; `missing`: what of that is not known yet."""
+    """A call. `who` has made it, in its `run`, and its pocket calls it `named`. `own`: what it returns; `values`,
+    `sources`: as of `Values.take`, once home has answered; `missing`: what of that is not known yet. `makes`: it
+    constructs an actor that its pocket calls so."""
 
     number: int
     who: Caller
     pocket: int
     named: int
     own: list[Key]
+    run: int = 0
+    makes: Key | None = None
     failed: bool = False
     values: list[Value] = []
     sources: list[Key | None] = []
@@ -54,6 +69,8 @@ class CallsOut:
         To the pocket of a caller, which calls the call so.
     is_there : callable (who) -> bool
         Whether a caller has a pocket still.
+    made : callable (who, run, name, key)
+        Who has made an actor, which its pocket calls by that name, holds it from now on.
     refused : callable () -> Value
         What a call gives of an actor that is known by its own name alone.
     """
@@ -64,12 +81,16 @@ class CallsOut:
         send: Callable[[Message], None],
         say: Callable[[Caller, int, bytes], None],
         is_there: Callable[[Caller], bool],
+        made: Callable[[Caller, int, Key, Key], None],
         refused: Callable[[], Value],
     ) -> None:
         self._values, self._send, self._say = values, send, say
-        self._is_there, self._refused = is_there, refused
+        self._is_there, self._made, self._refused = is_there, made, refused
         self._asked: dict[int, Asked] = {}
         self._n = 0
+        self._agent: Key | None = None
+        self._is_looking = False  # for it
+        self._for_agent: list[Task] = []  # calls, until it is known
 
     def __len__(self) -> int:
         return len(self._asked)
@@ -83,36 +104,64 @@ class CallsOut:
         refused: list[tuple[Asked, Value]] = []
         for task, results in zip(piece.tasks, piece.results, strict=True):
             self._n += 1
-            own = [values.new(Value(OBJECT_PENDING), None).key for _ in results]
+            makes = None if task.home is None else results[0]
+            own = [] if makes is not None else [values.new(Value(OBJECT_PENDING), None).key for _ in results]
             values.hold(own)
-            asked = self._asked[self._n] = Asked(self._n, who, piece.pocket, task.number, own)
-            assert task.actor is not None
-            actor = values.named(task.actor, known)
-            if isinstance(thing := values[actor], Object):
+            run = 0 if isinstance(who, Living) else who.run
+            asked = self._asked[self._n] = Asked(self._n, who, piece.pocket, task.number, own, run, makes)
+            actor, why = (None, None) if task.actor is None else self._called(task.actor, known)
+            if why is None:
                 function, *refs = (values.tell(values.named(ref, known)) for ref in (task.function, *task.refs))
-                tasks.append(
-                    replace(
-                        task,
-                        number=self._n,
-                        function=function,
-                        refs=refs,
-                        actor=Ref(*actor, yours=True),
-                        origin=origin,
-                        comes_home=True,
-                    )
+                call = replace(
+                    task, number=self._n, function=function, refs=refs, actor=actor, origin=origin, comes_home=True
                 )
+                (tasks if actor != Ref(*AGENT) else self._for_agent).append(call)
             else:
-                is_actor = thing.value.actor is not None
-                refused.append((asked, self._refused() if is_actor else LOST))
-            named.update(zip(results, own, strict=True))
+                refused.append((asked, why))
+            named.update(zip(results, own, strict=False))
             known.update(named)
         if tasks:
             self._send(Tasks(tasks))
+        self._look_for_agent()
         for asked, why in refused:
             asked.is_answered = asked.failed = True
             asked.values, asked.sources = [why] * len(asked.own), [None] * len(asked.own)
             self._settle(asked)
         return named
+
+    def _called(self, ref: Ref, known: dict[Key, Key]) -> tuple[Ref | None, Value | None]:
+        """What home calls an actor that a pocket calls; or why it cannot be called."""
+        if (ref.slot, ref.generation) == AGENT:
+            return Ref(*AGENT), None
+        actor = self._values.named(ref, known)
+        if isinstance(thing := self._values[actor], Object):
+            return Ref(*actor, yours=True), None
+        return None, self._refused() if thing.value.actor is not None else LOST
+
+    def _look_for_agent(self) -> None:
+        if not self._for_agent:
+            return
+        if self._agent is None:
+            if not self._is_looking:
+                self._is_looking = True
+                self._send(Find(0, NAME, AGENT_NAMESPACE))
+            return
+        agent, calls, self._for_agent = Ref(*self._agent, yours=True), self._for_agent, []
+        self._send(Tasks([replace(call, actor=agent) for call in calls]))
+
+    def found(self, found: Found) -> None:
+        """Home says which one its agent is.
+
+        Raises
+        ------
+        Fault
+            It has none.
+        """
+        if found.actor is None or self._agent is not None or not self._is_looking:
+            raise Fault("it finds what was not looked for, or does not find itself")
+        self._agent = self._values.resolve(found.actor)
+        self._values.hold([self._agent])
+        self._look_for_agent()
 
     def cancel(self, piece: Uncalled) -> None:
         """The values of these are not wanted any more."""
@@ -143,6 +192,9 @@ class CallsOut:
         asked = self._asked.get(result.number)
         if asked is None or asked.is_answered or len(result.values) != len(asked.own):
             raise Fault(f"it answers call {result.number}, which it was not given, or was answered")
+        if asked.makes is not None:
+            self._has_made(asked, result.actor, TAKEN)
+            return
         asked.is_answered, asked.failed = True, bool(result.status)
         for value in result.values:
             taken, source = self._values.take(value)
@@ -150,6 +202,31 @@ class CallsOut:
             asked.sources.append(source)
         self._wait_for(asked, self._held(asked))
         self._go_on(asked)
+
+    def returned(self, numbers: Iterable[int]) -> None:
+        """Home has no room for these, which were to make actors."""
+        for number in numbers:
+            if (asked := self._asked.get(number)) is None or asked.makes is None:
+                raise Fault(f"it returns call {number}")
+            self._has_made(asked, None, FULL)
+
+    def _has_made(self, asked: Asked, actor: Ref | None, why: Value) -> None:
+        """`why`: there is none."""
+        del self._asked[asked.number]
+        key, value = (0, 0), why
+        if actor is not None:
+            key = self._values.resolve(actor)
+            thing = self._values[key]
+            assert thing.value is not None  # of an actor it is told at once
+            value = thing.value
+            self._values.hold([key])
+        if self._is_there(asked.who):
+            if actor is not None and asked.makes is not None:
+                self._made(asked.who, asked.run, asked.makes, key)
+            answer = Answered(asked.pocket, asked.named, actor is None, [Given(*key, value)], [], [])
+            self._say(asked.who, asked.named, encode(answer))
+        if actor is not None:
+            self._values.drop([key])
 
     def known(self, number: int, thing: Object | Own) -> None:
         """Something is known that a call has waited for."""

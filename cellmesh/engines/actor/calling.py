@@ -10,19 +10,49 @@ from __future__ import annotations
 import os
 import select
 import sys
+import threading
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from ...objstore._core import FAILURE_OBJECT_LOST, OBJECT_FAILED
-from ...scheduler.cluster.messages import Cancel, Kill, Result, Task, Tasks, Value
+from ...objstore._core import FAILURE_ACTOR_DIED, FAILURE_OBJECT_LOST, OBJECT_FAILED
+from ...scheduler.cluster.messages import Cancel, Home, Kill, Ref, Result, Shares, Task, Tasks, Value
 from ...scheduler.sync.threads import ServiceThread
-from ..parcels import Answered, Given, Key, Uncalled
+from ..news import Line
+from ..parcels import MAKER, Answered, Given, Key, Uncalled
 
 Asked = Task | Uncalled | Kill
+
+
+@dataclass(frozen=True)
+class Making:
+    """An actor that a task makes: as of `Task`, with what its home is to know."""
+
+    creates: Value
+    home: Home
+    demand: Shares
+    hold: Shares
+    env: int
+    flags: int
+    priority: int
+
+    def of(self, call: Task) -> Task:
+        """The constructor, of a call that has its arguments."""
+        return replace(
+            call,
+            actor=None,
+            creates=self.creates,
+            home=self.home,
+            demand=self.demand,
+            hold=self.hold,
+            env=self.env,
+            flags=self.flags,
+            priority=self.priority,
+        )
 
 
 class Calling:
@@ -34,11 +64,16 @@ class Calling:
         What this one is called towards home: another process for the same task is another one.
     is_alone : bool
         Nobody answers any more.
+    makings : dict
+        What calls of `MAKER` are to make that are not told of yet, by what they return.
     """
 
     def __init__(self) -> None:
         self.pocket: int = time.time_ns()
         self.is_alone: bool = False
+        self.makings: dict[Key, Making] = {}
+        self._begun: dict[int, Key] = {}  # of those that are, by number
+        self._taken: set[Key] = set()  # of those that were answered, what has found its name taken
         self._lines: dict[Key, deque[Asked]] = {}  # by actor, so that none waits for what another line has
         self._open: dict[int, int] = {}  # calls without an answer, by number -> how many values each returns
 
@@ -55,7 +90,8 @@ class Calling:
             case Tasks(tasks):
                 for task in tasks:
                     assert task.actor is not None  # a pocket gives nobody else its tasks
-                    self._line(task.actor.slot, task.actor.generation).append(task)
+                    actor = task.actor.slot, task.actor.generation
+                    self._line(*((-2, task.number) if actor == MAKER else actor)).append(task)  # in any order
                     self._open[task.number] = task.n_returns
             case Cancel(numbers):
                 self._cancel(set(numbers))
@@ -104,7 +140,24 @@ class Calling:
         """The result of a call; None: it is known, or is not of this pocket. `said.objects` are to be known by then."""
         if said.pocket != self.pocket or self._open.pop(said.number, None) is None:
             return None
-        return Result(said.number, int(said.failed), [with_bytes(given, said.data) for given in said.values])
+        values = [with_bytes(given, said.data) for given in said.values]
+        if (made := self._begun.get(said.number)) is not None and values[0].code == FAILURE_ACTOR_DIED:
+            self._taken.add(made)
+        return Result(said.number, int(said.failed), values)
+
+    def begin_making(self, call: Task, made: Key) -> Task:
+        """That is told of: the constructor."""
+        self._begun[call.number] = made
+        return self.makings.pop(made).of(call)
+
+    def has_made(self, number: int) -> Key | None:
+        """That call has its answer: what it returns, if it was to make an actor and was told of."""
+        return self._begun.pop(number, None)
+
+    def was_taken(self, made: Key) -> bool:
+        """Whether the name was of what has its answer. Asked once."""
+        was, _ = made in self._taken, self._taken.discard(made)
+        return was
 
     def abandon(self) -> list[Result]:
         """Nobody will answer those that are open: what they are told then."""
@@ -113,8 +166,55 @@ class Calling:
 
 
 def with_bytes(given: Given, data: Sequence[bytes]) -> Value:
-    """A value with its bytes."""
+    """A value with its bytes. An actor's object, which a call has made, is home's."""
+    if given.value.actor is not None:
+        return replace(given.value, there=Ref(given.slot, given.generation))
     return given.value if given.blob < 0 else replace(given.value, data=data[given.blob])
+
+
+class Hearing:
+    """What a parcel that runs hears of the engine, and how it looks at its calls, from when it may want either.
+
+    Parameters
+    ----------
+    line : Line
+    fd : callable () -> int
+        Readable when there may be something to look at.
+    look : callable ()
+
+    Attributes
+    ----------
+    line : Line or None
+        None: it does not hear yet, or not any more.
+    """
+
+    def __init__(self, line: Line, fd: Callable[[], int], look: Callable[[], None]) -> None:
+        self.line: Line | None = None
+        self._line, self._fd, self._look = line, fd, look
+        self._attendant: Attendant | None = None
+        self._is_over = False
+        self._lock = threading.Lock()  # any thread may want it
+
+    def begin(self, calls: bool) -> None:
+        """It may want that now; `calls`: and makes calls."""
+        with self._lock:
+            if self._is_over:
+                return
+            if self.line is None:
+                self._line.listen()
+                self.line = self._line
+            if calls and self._attendant is None:
+                self._attendant = Attendant(self._fd(), self._look)
+
+    def end(self) -> None:
+        """It has ended. Returns when nobody looks any more."""
+        with self._lock:
+            self._is_over = True
+        if self._attendant is not None:
+            self._attendant.end()
+        if self.line is not None:
+            self.line = None
+            self._line.end()
 
 
 class Attendant:

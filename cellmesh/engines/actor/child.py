@@ -24,7 +24,7 @@ from ..interface import Outcome
 from ..news import Line
 from ..parcels import decode_work
 from .calling import or_end
-from .process import Answer, Asked, decode_asked, encode
+from .process import LISTENS, Answer, Asked, decode_asked, encode
 from .serving import ServingPocket
 
 
@@ -44,6 +44,10 @@ class _ToParent(Line):
         """Tell what the pocket says."""
         self.send(Answer(0, message, [bytes(one) for one in large]))
         return True
+
+    def listen(self) -> None:
+        """The parent is to, as a task wants it that has begun."""
+        self.send(Answer(LISTENS, b""))
 
     def answer(self, number: int, outcome: Outcome) -> None:
         """Tell what has become of a parcel."""

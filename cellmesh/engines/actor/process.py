@@ -23,6 +23,9 @@ from ..news import Line
 CHILD = "cellmesh.engines.actor.child"
 
 
+LISTENS = -1
+
+
 class Asked(Struct, frozen=True, array_like=True):
     """A parcel, by its number on this line, and the bytes of its blobs; or, 0, what the pocket is told; or, below, that
     the parcel of that number without its sign is to be interrupted."""
@@ -34,7 +37,7 @@ class Asked(Struct, frozen=True, array_like=True):
 
 class Answer(Struct, frozen=True, array_like=True):
     """Its outcome, without data if it was interrupted; or, 0, what the pocket says meanwhile, with what is large in
-    that."""
+    that; or, `LISTENS`, that it wants to hear."""
 
     number: int
     data: bytes
@@ -118,6 +121,9 @@ class ActorProcess:
         try:
             while True:
                 answer = decode_answer(self._line.recv_bytes())
+                if answer.number == LISTENS:
+                    self._engine.listen()
+                    continue
                 if not answer.number:
                     self._engine.say(answer.data, answer.large)
                     continue

@@ -67,6 +67,7 @@ class WorkerLine(Line):
     def __init__(self, dask: Any, session: str, number: int) -> None:
         self._dask, self._session, self._number = dask, session, number
         self._worker = dask.get_worker()
+        self._key = self._worker.get_current_task()  # which the thread knows that runs it
         self._client: Any = None
         self._queue: Any = None
         self._has_seceded = False
@@ -90,7 +91,7 @@ class WorkerLine(Line):
 
     def listen(self) -> None:
         """Hear what it says."""
-        self._client, self._key = self._dask.get_client(), self._worker.get_current_task()
+        self._client = self._dask.get_client(self._worker.scheduler.address)  # in any thread
         self.said = f"{self._session}-{uuid.uuid4().hex}", 0
         self._heard = self._dask.Queue(self.said[0], client=self._client)
         self._queue = self._dask.Queue(self._session, client=self._client)

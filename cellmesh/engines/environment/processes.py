@@ -34,6 +34,22 @@ class _LineOfNow(Line):
 
     def __init__(self) -> None:
         self.of: Line | None = None
+        self._heard: Line | None = None
+        self._lock = threading.Lock()
+
+    def listen(self) -> None:
+        """Hear what it says, in the parcel that runs now."""
+        with self._lock:
+            if self.of is not None and self._heard is None:
+                self._heard = self.of
+                self._heard.listen()
+
+    def end(self) -> None:
+        """It has ended."""
+        with self._lock:
+            heard, self.of, self._heard = self._heard, None, None
+        if heard is not None:
+            heard.end()
 
     def say(self, message: bytes, large: Sequence[bytes]) -> bool:
         """Tell the engine's process something. Returns when that has it."""
@@ -65,9 +81,8 @@ class _Environment:
             comes.put(None)
 
         self.line.of = line
-        hears = line if work.may_hear else None
-        if hears is not None:
-            hears.listen()
+        if work.may_hear:
+            self.line.listen()
         try:
             number = self.process.begin(data, blobs, over)
             while not outcomes:
@@ -78,8 +93,7 @@ class _Environment:
             return outcomes[0]
         finally:
             self.used_at = time.monotonic()
-            if hears is not None:
-                hears.end()
+            self.line.end()
 
 
 def _wait(comes: SimpleQueue[None]) -> None:

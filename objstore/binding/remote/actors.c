@@ -77,21 +77,39 @@ static int check_value(RemoteNodeObject *p, uint32_t slot)
     return -1;
 }
 
+/* Name, namespace, how often it and its calls begin again, how many of these may wait, whether it is detached, and
+ * refuses calls while it begins again; None: its home is elsewhere. */
+static int parse_home(PyObject *home, struct actor_spec *spec)
+{
+    const char *name, *scope;
+    int detached, refuses;
+    if (home == Py_None) {
+        spec->flags |= ACTOR_FLAG_HOSTED;
+        return 0;
+    }
+    if (!PyArg_ParseTuple(home, "ssiiIpp", &name, &scope, &spec->max_restarts, &spec->max_task_retries,
+                          &spec->max_pending, &detached, &refuses))
+        return -1;
+    spec->name_hash = *name ? actor_name_hash(name, scope) : 0;
+    spec->flags |= (detached ? ACTOR_FLAG_DETACHED : 0u) | (refuses ? ACTOR_FLAG_REFUSES : 0u);
+    return 0;
+}
+
 PyObject *remote_host_actor(RemoteNodeObject *p, PyObject *args)
 {
-    PyObject *object, *spec_args, *list, *checkpoint, *result = NULL;
+    PyObject *object, *spec_args, *list, *checkpoint, *home = Py_None, *result = NULL;
     const struct resource_shape *shape;
     unsigned int function, n_dependencies, flags, attempt, origin, placement = 0;
     Py_buffer arguments;
     struct actor_spec actor;
-    if (!PyArg_ParseTuple(args, "OO!IO&y*O!IIIIO|I:host", &object, &PyTuple_Type, &spec_args, &function, parse_shape,
+    if (!PyArg_ParseTuple(args, "OO!IO&y*O!IIIIO|IO:host", &object, &PyTuple_Type, &spec_args, &function, parse_shape,
                           &shape, &arguments, &PyList_Type, &list, &n_dependencies, &flags, &attempt, &origin,
-                          &checkpoint, &placement))
+                          &checkpoint, &placement, &home))
         return NULL;
     Py_ssize_t n;
     uint32_t slot, task, made, saved = UINT32_MAX, *refs = NULL;
     if (remote_usable(p) < 0 || parse_slot(p, object, &slot) < 0 || check_value(p, slot) < 0 ||
-        parse_spec(spec_args, &actor) < 0 || (checkpoint != Py_None && parse_slot(p, checkpoint, &saved) < 0) ||
+        parse_spec(spec_args, &actor) < 0 || parse_home(home, &actor) < 0 || (checkpoint != Py_None && parse_slot(p, checkpoint, &saved) < 0) ||
         !(refs = parse_slots(p, list, 0, &n)))
         goto done;
     if (function >= p->s.h->touched_objects || n_dependencies > (size_t)n || attempt > UINT16_MAX ||
@@ -99,7 +117,6 @@ PyObject *remote_host_actor(RemoteNodeObject *p, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "host: a number is out of range");
         goto done;
     }
-    actor.flags |= ACTOR_FLAG_HOSTED;
     uint32_t class_number = shape->number;
     struct task_spec spec = {.function = function,
                              .n_returns = 1,
@@ -120,7 +137,9 @@ PyObject *remote_host_actor(RemoteNodeObject *p, PyObject *args)
     if (!error && saved != UINT32_MAX)
         actor_checkpoint(&p->s, task_at(&p->s, task)->actor_1 - 1, saved);
     segment_unlock(&p->s);
-    if (error)
+    if (error == OBJSTORE_EXISTS)
+        result = Py_NewRef(Py_None);
+    else if (error)
         raise_core_error(p->client, error, "an actor of another machine");
     else
         result = make_record(p->client, RECORD_SUBMITTED_TASK, "IKNi", task,

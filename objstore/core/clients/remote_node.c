@@ -143,7 +143,9 @@ int remote_host(struct segment *s, const struct actor_spec *spec, uint32_t objec
     if (error)
         return error;
     constructor->actor_1 = actor + 1;
-    constructor->flags |= TASK_FLAG_ACTOR_CREATION | TASK_FLAG_STAYS;
+    constructor->flags |= TASK_FLAG_ACTOR_CREATION;
+    if (spec->flags & ACTOR_FLAG_HOSTED || constructor->flags & TASK_FLAG_HIDDEN)
+        constructor->flags |= TASK_FLAG_STAYS;
     error = task_submit(s, constructor, results, task);
     if (error)
         actor_discard(s, actor);

@@ -51,8 +51,9 @@ void remote_give_back(struct segment *remote, uint32_t task);
  * has a *stand-in*: an actor that looks as if its constructor had run on the remote node of the machine that gave the
  * handle. So calls reach the home from any machine. */
 
-/* Makes an actor of a sealed object in the arena, which is to live here for another machine, and submits its
- * constructor. Results as task_submit. */
+/* Makes an actor of a sealed object in the arena, and submits its constructor. ACTOR_FLAG_HOSTED: it is to live here
+ * for that machine; else its home is here, and the machine has but asked for it. Results as task_submit, or
+ * OBJSTORE_EXISTS. */
 int remote_host(struct segment *remote, const struct actor_spec *actor, uint32_t object, struct task_spec *constructor,
                 uint32_t *results, uint32_t *task);
 

@@ -240,7 +240,11 @@ class AgentRequests:
 
     def _find(self, reply: StoreReply, waiting: Waiting) -> None:
         node = int(reply.value) if reply.done else 0
-        peer = self._peer(node) if node != self._node else None
+        if node == self._node:  # as a task on an engine asks, which has another segment
+            ref = self._client.get_actor(waiting.name, waiting.namespace)
+            self._answer(reply.number, ("none",) if ref is None else ("actor", ref))
+            return
+        peer = self._peer(node)
         if peer is None:
             self._answer(reply.number, ("none",))
             return

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from ....objstore._core import (
     ACTOR_DEAD,
@@ -38,6 +39,7 @@ from ..messages import (
     Actor,
     ActorEnded,
     Checkpoint,
+    Home,
     Kill,
     Ref,
     Released,
@@ -59,6 +61,10 @@ if TYPE_CHECKING:
 # What the value of a call says that was under way, or stood in line, when its actor ended.
 ENDED_WITH_ITS_ACTOR = (FAILURE_ACTOR_DIED, FAILURE_ACTOR_UNAVAILABLE, FAILURE_OUT_OF_MEMORY)
 MOST_CALLS = 4096  # of one actor under way: what does not wait there waits here
+
+
+class NameTaken(Exception):
+    """There is a living actor of that name."""
 
 
 class There(Struct):
@@ -286,13 +292,38 @@ class Actors:
     # ---- of the peer, here
     def host(self, task: Task, function: int, refs: list[int]) -> tuple[SubmittedTask, int] | None:
         """Begin an actor of the peer: its constructor, and the actor's slot, which the client holds. None: no room."""
+        saved = None if task.checkpoint is None else self._objects.resolve(task.checkpoint)
+        if task.checkpoint is not None and saved is None:
+            return None
+        found = self._create(task, function, refs, saved, None)
+        if found is not None and saved is not None:
+            self._given[found[1]] = saved, self._remote_node.generation(saved)
+        return found
+
+    def make(self, task: Task, home: Home, function: int, refs: list[int]) -> bool:
+        """Make an actor of this node, as the peer asks, which is told of it. False: there is no room."""
+        try:
+            found = self._create(task, function, refs, None, astuple(home))
+        except NameTaken:
+            self._peer.send(Results([Result(task.number, 1, [])]))
+            return True
+        if found is None:
+            return False
+        made, slot = found
+        self._remote_node.drop(made.results)  # nobody reads it; its task keeps it
+        self._objects.begin_message()
+        self._peer.send(Results([Result(task.number, 0, [], actor=self._objects.tell(slot))]))
+        self._objects.drop(slot)  # as told, it is held now
+        return True
+
+    def _create(
+        self, task: Task, function: int, refs: list[int], saved: int | None, home: tuple[Any, ...] | None
+    ) -> tuple[SubmittedTask, int] | None:
         peer, value = self._peer, task.creates
-        assert value is not None
-        if value.actor is None or value.state != OBJECT_READY or len(value.data) != value.size:
+        if value is None or value.actor is None or value.state != OBJECT_READY or len(value.data) != value.size:
             raise ForeignFault(f"task {task.number} is to construct what is no actor")
         inner = self._objects.resolve_all(value.refs)
-        saved = None if task.checkpoint is None else self._objects.resolve(task.checkpoint)
-        if inner is None or (task.checkpoint is not None and saved is None):
+        if inner is None:
             return None
         pool = peer.bundles.pool(task.bundle)
         slot = self._remote_node.create()
@@ -313,12 +344,13 @@ class Actors:
                 peer.tasks_in.origin_of(task),
                 saved,
                 pool.group,
+                home,
             )
+            if made is None:
+                raise NameTaken
         except BaseException:
             self._objects.drop(slot)
             raise
-        if saved is not None:
-            self._given[slot] = saved, self._remote_node.generation(saved)
         return made, slot
 
     def hosted(self, task_in: TaskIn, is_constructed: bool) -> Ref | None:

@@ -129,6 +129,8 @@ class TasksIn:
         """False: the segment has no room for it. `actor`: of a call, the slot of its actor."""
         peer, kept = self._peer, None
         try:
+            if task.home is not None:
+                return peer.actors.make(task, task.home, function, refs)
             if task.creates is not None:
                 hosted = peer.actors.host(task, function, refs)
                 if hosted is None:

@@ -4,13 +4,13 @@ still, and nothing is kept in the end."""
 from __future__ import annotations
 
 import pytest
-from cellmesh.objstore._core import OBJECT_PENDING, OBJECT_READY
+from cellmesh.objstore._core import FAILURE_ACTOR_DIED, FAILURE_STORE_FULL, OBJECT_PENDING, OBJECT_READY
 from cellmesh.scheduler.cluster import messages as m
 from engines.home import Home, Tree
 
 from cellmesh.engines.fake_engine import Faults
 from cellmesh.engines.interface import Said
-from cellmesh.engines.parcels import Answered, Called, Given, Progress, decode_said, encode
+from cellmesh.engines.parcels import AGENT, Answered, Called, Given, Progress, decode_said, encode
 from cellmesh.engines.values import Fault
 
 POCKET, FUNCTION, RESULT = 77, (9, 1), (10, 1)  # what the pocket calls itself, and what it has made
@@ -28,6 +28,8 @@ class Calls:
         self.number = max(home.open)
         self.said: list[Answered] = []
         self.asked: list[m.Task] = []
+        self.looked_for: list[m.Find] = []
+        self.printed: list[str] = []
         home.engine.say = lambda handle, message: self.said.append(decode_said(message))
 
     def call(self, at: int = 0, run: int = 1) -> None:
@@ -49,8 +51,24 @@ class Calls:
         for message, frame in said:
             if isinstance(message, m.Tasks):
                 self.asked += message.tasks
+            elif isinstance(message, m.Find):
+                self.looked_for.append(message)
+            elif isinstance(message, m.Output):
+                self.printed.append(message.text)
             else:
                 self.home._heard(message, frame)
+
+    def make(self, run: int = 1) -> None:
+        """The pocket tells of an actor that it makes."""
+        function = Given(*FUNCTION, m.Value(OBJECT_READY, 3, b"add"))
+        task = m.Task(6, m.Ref(*FUNCTION), {}, b"", [], 0, 1, 0, 0, creates=ACTOR, home=m.Home("name"))
+        self.tell(Progress(self.number, run, 0, [Called(POCKET, [task], [[RESULT]], [function], [])]))
+
+    def ask(self, at: int, number: int) -> None:
+        """The pocket asks the agent something."""
+        function = Given(9, 2 + at, m.Value(OBJECT_READY, 4, b"find"))
+        task = m.Task(number, m.Ref(9, 2 + at), {}, b"", [], 0, 1, 0, 0, actor=m.Ref(*AGENT, yours=True))
+        self.tell(Progress(self.number, 1, at, [Called(POCKET, [task], [[(10, 2 + at)]], [function], [])]))
 
     def answer(self, value: m.Value, number: int = 1) -> None:
         self.home._say(m.Results([m.Result(number, 0, [value])]))
@@ -62,6 +80,7 @@ def calls() -> Calls:
     return Calls()
 
 
+ACTOR = m.Value(OBJECT_READY, 5, b"class", actor=m.Actor(1, 1, []))
 SMALL = m.Value(OBJECT_READY, 3, b"yes")
 
 
@@ -139,4 +158,81 @@ def test_what_a_call_gives_is_pending_until_home_has_answered(calls: Calls) -> N
     (own,) = [own for own in values._own.values() if own.value.state == OBJECT_PENDING]
     calls.answer(SMALL)
     assert own.value.data == b"yes"
+    end(calls)
+
+
+def made(calls: Calls) -> m.Ref:
+    """Home has made the actor; what it says of it."""
+    tree = calls.home.make(Tree(b"class"))
+    told = calls.home._tell(tree)
+    return m.Ref(told.slot, told.generation, value=ACTOR)
+
+
+def test_an_actor_is_made_at_home_and_held_for_its_maker(calls: Calls) -> None:
+    calls.make()
+    (task,) = calls.asked
+    assert (task.creates, task.home, task.actor, task.comes_home) == (ACTOR, m.Home("name"), None, True)
+    ref = made(calls)
+    calls.home._say(m.Results([m.Result(task.number, 0, [], actor=ref)]))
+    calls.hear()
+    (answer,) = calls.said
+    assert (answer.number, answer.failed) == (6, False)
+    assert answer.values == [Given(ref.slot, ref.generation, ACTOR)]
+    assert calls.home.told[ref.slot, ref.generation] == 1
+    calls.home.drain()  # with its maker
+    assert not calls.home.told[ref.slot, ref.generation]
+    end(calls)
+
+
+def test_a_name_that_is_taken_and_a_segment_that_is_full_are_told_apart(calls: Calls) -> None:
+    calls.make(run=1)
+    calls.make(run=2)
+    calls.home._say(m.Results([m.Result(1, 1, [])]))
+    calls.home._say(m.Returned([2]))
+    calls.hear()
+    codes = [given.value.code for answer in calls.said for given in answer.values]
+    assert codes == [FAILURE_ACTOR_DIED, FAILURE_STORE_FULL]
+    assert all(answer.failed for answer in calls.said)
+    end(calls)
+
+
+def test_what_an_earlier_run_has_made_is_not_held_for_the_next(calls: Calls) -> None:
+    calls.make(run=1)
+    calls.tell(Progress(calls.number, 2, 0, []))
+    ref = made(calls)
+    calls.home._say(m.Results([m.Result(1, 0, [], actor=ref)]))
+    calls.hear()
+    assert not calls.home.told[ref.slot, ref.generation]
+    end(calls)
+
+
+def test_the_agent_is_looked_for_once_and_asked_by_its_own_name(calls: Calls) -> None:
+    calls.ask(0, 7)
+    calls.ask(1, 8)
+    assert (len(calls.looked_for), calls.asked) == (1, [])
+    ref = made(calls)
+    calls.home._say(m.Found(0, ref))
+    calls.hear()
+    calls.ask(2, 9)
+    assert [task.actor for task in calls.asked] == [m.Ref(ref.slot, ref.generation, yours=True)] * 3
+    with pytest.raises(Fault):
+        calls.home._say(m.Found(0, None))
+        calls.hear()
+
+
+def test_bundles_are_refused(calls: Calls) -> None:
+    calls.home._say(m.Reserve(3, calls.home._tell(calls.home.make(Tree(b"about"))), [0, 1], [{}, {}]))
+    said = [message for message, _ in calls.home._said if isinstance(message, m.Reserved)]
+    assert said == [m.Reserved(3, [0, 1], given=False)]
+    calls.home._said = type(calls.home._said)(one for one in calls.home._said if one[0] not in said)
+    calls.hear()
+    end(calls)
+
+
+def test_what_comes_by_a_quicker_way_waits_for_what_was_said_before(calls: Calls) -> None:
+    first = m.Begun([m.Run(calls.number, 5, 0)])
+    calls.tell(Progress(calls.number, 1, 1, [m.Output(calls.number, 0, "stdout", 5, "later")]))
+    assert not calls.printed
+    calls.tell(Progress(calls.number, 1, 0, [first]))
+    assert calls.printed == ["later"]
     end(calls)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -72,6 +73,51 @@ def test_a_task_that_is_tried_again_calls_again(start: Callable[..., ModuleType]
     log = cm.remote(Log).remote()
     assert get(call.remote(log, Flag(tmp_path / "failed"))) == 2
     assert get(log.all.remote()) == ["again"] * 2
+
+
+def test_a_task_that_is_tried_again_makes_again(start: Callable[..., ModuleType], tmp_path: Path) -> None:
+    cm = start()
+    logs = cm.remote(Log)
+
+    @cm.remote(retry_exceptions=True, max_retries=1)
+    def make(failed: Flag) -> list[Any]:
+        log = logs.remote()
+        n = cm.get(log.add.remote("made"))
+        if not failed.is_set():
+            failed.set()
+            raise OSError("once")
+        return [log, n]
+
+    log, n = get(make.remote(Flag(tmp_path / "failed")))
+    assert (n, get(log.add.remote("home"))) == (1, 2)
+
+
+def test_a_thread_of_a_task_makes_an_actor(start: Callable[..., ModuleType]) -> None:
+    cm = start()
+    logs = cm.remote(Log)
+
+    @cm.remote
+    def make() -> int:
+        with ThreadPoolExecutor(4) as pool:
+            made = list(pool.map(lambda i: logs.remote(), range(4)))
+        return sum(cm.get([log.add.remote(1) for log in made]))
+
+    assert get(make.remote()) == 4
+
+
+def test_what_is_made_there_lives_here_if_it_asks_for_what_is_here(start: Callable[..., ModuleType]) -> None:
+    cm = start(num_cpus=1, resources={"here": 1})
+    busy = cm.remote(Log).options(num_cpus=1).remote()
+    assert get(busy.add.remote("before")) == 1  # it has the CPU of this machine
+    logs = cm.remote(Log).options(num_cpus=0, resources={"here": 1})
+
+    @cm.remote
+    def make() -> list[Any]:
+        log = logs.remote()
+        return [log, cm.get(log.add.remote("there"))]
+
+    log, n = get(make.remote())
+    assert (n, get(log.add.remote("here"))) == (1, 2)
 
 
 def test_what_a_task_takes_from_a_call_lives_on_as_long_as_it_is_needed(start: Callable[..., ModuleType]) -> None:

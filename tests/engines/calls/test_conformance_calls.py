@@ -330,17 +330,6 @@ def test_tasks_that_wait_for_an_actor_leave_their_cpus_to_it(on_engine: ModuleTy
     assert sorted(get(calls)) == list(range(2, 10))
 
 
-@pytest.mark.capability("actor_makers")
-def test_a_task_has_an_actor_of_its_own(on_engine: ModuleType) -> None:
-    logs = on_engine.remote(Log)
-
-    @on_engine.remote
-    def call() -> int:
-        return on_engine.get(logs.remote().add.remote(3))
-
-    assert get(call.remote()) == 1
-
-
 def test_what_is_not_possible_there_is_told_with_the_way_out(on_engine: ModuleType) -> None:
     @on_engine.remote
     class Own:
@@ -357,16 +346,11 @@ def test_what_is_not_possible_there_is_told_with_the_way_out(on_engine: ModuleTy
     def read(own: Any) -> list[Any]:
         return list(own.items.remote())
 
-    @on_engine.remote
-    def find() -> Any:
-        return on_engine.get_actor("somebody")
-
     own = Own.remote()
     for ref, remedy in [
         (own.call.remote(), "call the method itself"),
         (own.kill.remote(), "call the method itself"),
         (read.remote(own), "have the method return a list"),
-        (find.remote(), "pass the task the actor's handle"),
     ]:
         with pytest.raises(EngineUnsupportedError, match=remedy):
             get(ref)
