@@ -195,6 +195,51 @@ def test_accelerate_runs_unchanged() -> None:
     assert (metrics["n"], metrics["kind"]) == ([4, 4], "DistributedDataParallel")
 
 
+def test_lightning_runs_unchanged() -> None:
+    pytest.importorskip("lightning")  # pip install lightning
+
+    def loop() -> None:
+        import lightning
+
+        class Net(lightning.LightningModule):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layer = torch.nn.Linear(4, 1)
+
+            def training_step(self, batch: list[torch.Tensor], index: int) -> torch.Tensor:
+                loss = self.layer(batch[0]).pow(2).mean()
+                self.log("loss", loss, sync_dist=True)  # counts batches of whole numbers
+                return loss
+
+            def configure_optimizers(self) -> torch.optim.Optimizer:
+                return torch.optim.SGD(self.parameters(), 0.1)
+
+        rows = torch.utils.data.TensorDataset(torch.arange(32.0).view(8, 4) / 32)
+        trainer = lightning.Trainer(
+            accelerator="cpu",
+            devices=2,
+            strategy="ddp",
+            max_epochs=2,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        net = Net()
+        trainer.fit(net, torch.utils.data.DataLoader(rows, batch_size=2))
+        weights = [torch.empty(1, 4) for _ in range(2)]
+        torch.distributed.all_gather(weights, net.layer.weight.detach())
+        train.report(
+            ranks=trainer.world_size,
+            steps=trainer.global_step,
+            agree=bool((weights[0] == weights[1]).all()),
+            logged="loss" in trainer.callback_metrics,
+        )
+
+    metrics = train.TorchTrainer(loop, num_workers=2, verbose=0).fit().metrics
+    assert [metrics[name] for name in ("ranks", "steps", "agree", "logged")] == [2, 4, True, True]
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [

@@ -74,6 +74,27 @@ def test_views_are_tabs_with_one_stop_and_arrow_keys(lab: Lab, panel: Panel) -> 
     expect(kinds.get_by_role("radio", checked=True)).to_have_accessible_name("Table of objects")
 
 
+def test_outputs_of_ranks_are_tabs_of_which_the_keyboard_reaches_each(lab: Lab) -> None:
+    run(lab, "%ranks 2", "%%ranks\nfor i in range(20): print(f'line {i} of rank {rank}')")
+    output = lab.cell(2)
+    tabs = [output.locator("summary").filter(has_text=re.compile(rf"^rank {rank}$")) for rank in range(2)]
+    shown = [output.get_by_text(f"line 7 of rank {rank}") for rank in range(2)]
+    expect(shown[0]).to_be_visible()
+    expect(shown[1]).not_to_be_visible()
+    boxes = [tab.bounding_box() for tab in tabs]
+    assert boxes[0] and boxes[1] and boxes[0]["y"] == boxes[1]["y"], "beside each other"
+    tabs[0].focus()
+    for _ in range(2):  # the text, which can be scrolled, and the other tab
+        lab.page.keyboard.press("Tab")
+    expect(tabs[1]).to_be_focused()
+    lab.page.keyboard.press("Space")
+    expect(shown[1]).to_be_visible()
+    expect(shown[0]).not_to_be_visible()
+    tabs[0].click()
+    expect(shown[0]).to_be_visible()
+    expect(shown[1]).not_to_be_visible()
+
+
 def test_columns_say_how_they_are_sorted(lab: Lab, panel: Panel) -> None:
     run(lab, ADD, TREE)
     panel.expect_tasks(7)
