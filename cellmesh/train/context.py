@@ -6,12 +6,12 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..objects import get
+from ..session.scratch import scratch_folder
 from ..tune.checkpoint import Checkpoint, source_of
 from ..tune.exceptions import StopTrial
 from .exceptions import TrainError
@@ -130,7 +130,7 @@ class TrainContext:
             )
         if n_values or given in ([], [mine]):
             return checkpoint
-        whole = stack.enter_context(TemporaryDirectory(prefix="cellmesh-train-"))
+        whole = stack.enter_context(scratch_folder())
         for folder in reversed(given):  # of files of one name, that of the lowest rank is kept
             shutil.copytree(os.fsdecode(folder), whole, dirs_exist_ok=True)
         return Checkpoint(whole)

@@ -6,7 +6,6 @@ with it. The first rank that fails ends the others at once; what is raised names
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +15,7 @@ from ..groups.fitting import most_that_fit
 from ..groups.making import group
 from ..groups.ref_group import RefGroup
 from ..objects import get, put
+from ..session.scratch import scratch_folder
 from ..tune import reporting
 from ..tune.exceptions import StopTrial
 from ..waiting import wait
@@ -48,7 +48,7 @@ def run_group(plan: GroupPlan, config: dict[str, Any] | None) -> None:
     """
     ranks = _made(plan)
     try:
-        with tempfile.TemporaryDirectory(prefix="cellmesh-train-") as folder:
+        with scratch_folder() as folder:
             words = _watch(*_start(plan, config, ranks, folder))
     except BaseException:
         kill(ranks)
@@ -160,6 +160,7 @@ def _end(refs: RefGroup[str]) -> None:
     """Interrupt the ranks that still run, and give them time to leave."""
     _, left = wait(refs, num_returns=len(refs), timeout=0)
     if left:
-        cancel(left)
+        if not get_runtime_context().is_canceled():  # else they are with their trial: twice would interrupt their ends
+            cancel(left)
         wait(left, num_returns=len(left), timeout=LEAVES_WITHIN_S)
     errors_of(refs)  # else they would be told as errors that nobody has asked for

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from typing import TYPE_CHECKING
 
 from ...objects import get, put
+from ...session.scratch import scratch_folder
 from ...train.collective import MAX_RANKS, CollectiveMemory
 from ..cells.analysis.read import CellError
 
 if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
     from ...groups.actor_group import ActorGroup
     from ...train.backends import Backend
     from ...train.rounds import Wait
@@ -41,13 +43,13 @@ class Collectives:
             )
         self._group, self._backend, self._on_one_machine, self._later = group, backend, on_one_machine, later
         self._memory: CollectiveMemory | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: TemporaryDirectory[str] | None = None
 
     def begin(self) -> None:
         """Have all ranks begin it; anew, where there was one."""
         self._memory = CollectiveMemory(len(self._group)) if self._backend == "shared" else None
         if self._on_one_machine and (self._folder is None or self._backend != "shared"):  # whose groups stay
-            self._folder = tempfile.TemporaryDirectory(prefix="cellmesh-ranks-")
+            self._folder = scratch_folder()
         folder = self._folder.name if self._folder is not None else ""
         memory = [put(self._memory)] if self._memory is not None else []
         try:
