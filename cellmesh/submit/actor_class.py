@@ -269,7 +269,9 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
     ) -> ActorHandle[C]:
         """Start an actor; with other options than the class's, and as a group's member, if they are given."""
         if of.is_pocket and member is not None:
-            of.refuse_on_engine(f"a group of {self.__name__}", "no groups can be made: make it in the notebook or program")
+            of.refuse_on_engine(
+                f"a group of {self.__name__}", "no groups can be made: make it in the notebook or program"
+            )
         described = self._cellmesh_described()
         options = self._cellmesh_options if options is None else options
         name, namespace = options.get("name", ""), options.get("namespace", of.namespace)
