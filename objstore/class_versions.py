@@ -3,6 +3,8 @@
 Each pickle of an object has the class of it, as that was then. Where a class statement has made a class, no pickle
 changes it. Elsewhere it takes the state that comes with code, whatever that is: code runs with the class that it was
 sent with. It takes that of a value unless it has a newer one: an old value does not bring back what has been set anew.
+Nor does it bring what has been set since, to a process that has not heard of that: each submit would have to compare
+the class of every value that was ever put.
 """
 
 from __future__ import annotations

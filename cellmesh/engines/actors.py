@@ -28,7 +28,8 @@ class Living(Struct):
     run. These, by number: `line`: those that the engine has not been given, in order; `given`: those that it has, in
     order; `came`: what was told of some of these, before it was its turn; `begun`: those that have ended with it, and
     had begun. `turn`: the next. `kept`: objects that it was given and refers to still; `names`: what its
-    pocket calls those that it has made. `end`: it has ended."""
+    pocket calls those that it has made. `is_killed`: home wants it ended, and its end is not yet told: it is given no
+    more calls. `end`: it has ended."""
 
     key: Key
     name: Key
@@ -41,9 +42,14 @@ class Living(Struct):
     begun: list[int] = []
     kept: set[Key] = set()
     names: dict[Key, Key] = {}
+    is_killed: bool = False
     end: ActorEnded | None = None
     is_told: bool = False  # the end
     uses: Shares = {}  # of what the engine has
+
+    @property
+    def takes_calls(self) -> bool:
+        return self.end is None and not self.is_killed
 
     @property
     def all_came(self) -> bool:

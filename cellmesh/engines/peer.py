@@ -136,7 +136,7 @@ class EnginePeer:
         return self._packing.wait_s()
 
     # ---------------------------------------------------------------- from the agent
-    def receive(self, message: messages.ToPeer, frame: bytes = b"") -> None:
+    def receive(self, message: messages.ToPeer, frame: messages.Frame = b"") -> None:
         """Take in what the agent says.
 
         Raises
@@ -393,7 +393,7 @@ class EnginePeer:
         living = self._called(call.task)
         if living is not None and living.how.flags & ACTOR_FLAG_ORDERED:
             self._advance(living)
-        elif not call.missing and living is not None and living.end is None:
+        elif not call.missing and living is not None and living.takes_calls:
             living.line.remove(call.task.number)
             self._submit(call)
         elif not call.missing and living is None:
@@ -405,7 +405,7 @@ class EnginePeer:
     def _advance(self, living: Living) -> None:
         """Give the engine the calls whose turn it is; or tell of the end, once what becomes of its calls is known."""
         ordered = living.how.flags & ACTOR_FLAG_ORDERED
-        while ordered and living.end is None and living.line and not self._calls[living.line[0]].missing:
+        while ordered and living.takes_calls and living.line and not self._calls[living.line[0]].missing:
             self._submit(self._calls[living.line.popleft()])
         if living.end is None or living.given or living.is_told:
             return
@@ -455,6 +455,7 @@ class EnginePeer:
         if kill.actor is not None:
             own = self._values.own_of(kill.actor.slot, kill.actor.generation)
             if (living := self._actors.get(own.key)) is not None and living.end is None:
+                living.is_killed = True
                 self._engine.kill(living.actor, True)
         elif (call := self._calls.get(kill.number)) is not None and call.task.creates is not None:
             if call.handle is None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ..objstore._core import FAILURE_OBJECT_LOST, OBJECT_FAILED, OBJECT_PENDING
 from ..scheduler.cluster import messages
-from ..scheduler.cluster.messages import CHUNK_BYTES, Chunk, Fetch, Message, Ref, Told, Value
+from ..scheduler.cluster.messages import CHUNK_BYTES, Chunk, Fetch, Frame, Message, Ref, Told, Value
 from .interface import Blob, Engine
 from .kept import KeptValues
 from .parcels import OWN, Given, Key
@@ -196,7 +196,7 @@ class Values:
             self._send(Fetch(*thing.key, thing.asked, n, direct=True), None)
             thing.asked += n
 
-    def chunk(self, chunk: Chunk, frame: bytes) -> None:
+    def chunk(self, chunk: Chunk, frame: Frame) -> None:
         """Some bytes of one have come."""
         thing = self._objects.get((chunk.slot, chunk.generation))
         if thing is None or thing.gathered is None or thing.value is None:

@@ -70,11 +70,22 @@ def describe(error: BaseException, function_name: str) -> tuple[Any, ...]:
     place = (os.getpid(), driver_env.node) if driver_env.node else os.getpid()
     record = "task_error", function_name, cause_type, message, _traceback(error, text), pickled, place, note
     if front_end.current.keep_frames or error is driver_env.kept_error:
-        from . import frames, post_mortem
-
         driver_env.kept_error = None
-        return (*record, frames.describe(_of(error, "__traceback__")), post_mortem.keep(_of(error, "__traceback__")))
+        return (*record, *_frames_of(error))
     return (*record, *kept)
+
+
+def _frames_of(error: BaseException) -> Sequence[Any]:
+    """What `frames.describe` and `post_mortem.keep` have of an exception's frames. Where none of them is the user's, as
+    in a training, whose ranks are tasks of their own, those of the task whose failure it came from.
+    """
+    from . import frames, post_mortem
+
+    tb = _of(error, "__traceback__")
+    if own := frames.describe(tb):
+        return own, post_mortem.keep(tb)
+    records = [link.record for link, _ in _links(error) if _is(link, TaskError) and link.record is not None]
+    return next((kept for _, _, _, _, _, _, _, _, *kept in records if kept), ((), None))
 
 
 # An exception's class may define attributes that raise, and be asked for none that it defines.

@@ -478,9 +478,7 @@ class Session:
                 self._killed.discard(message.pid)
             if message.task:
                 self._last_outputs[message.task] = message.tail
-                self.errors.note(
-                    message.task, f"its process {how_it_ended(message.code)}"
-                )  # until somebody fetches the error itself
+                self.errors.note(message.task, f"its process {how_it_ended(message.code)}", is_supposed=True)
                 while len(self._last_outputs) > MOST_LAST_OUTPUTS:
                     del self._last_outputs[next(iter(self._last_outputs))]
         self._heard.notify_all()

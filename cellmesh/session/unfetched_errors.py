@@ -55,20 +55,26 @@ class KnownErrors:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._errors: OrderedDict[int, tuple[str, str]] = OrderedDict()
+        self._supposed: set[int] = set()  # tasks of which no more is known than that their process has ended
         self._noted: deque[int] = deque(maxlen=N_KNOWN)  # tasks, in the order in which something became known of them
         self._n_noted = 0
 
-    def note(self, task: int, error: str, traceback: str = "") -> None:
-        """A task has failed: why in a line (of more lines the first counts), and the worker's traceback."""
+    def note(self, task: int, error: str, traceback: str = "", *, is_supposed: bool = False) -> None:
+        """A task has failed: why in a line (of more lines the first counts), and the worker's traceback.
+
+        `is_supposed`: all that is said is that its process has ended, perhaps later than the error itself, which stays.
+        """
         known = _cut(error), traceback
         with self._lock:
-            if self._errors.get(task) == known:
+            before = self._errors.get(task)
+            if before == known or (is_supposed and before is not None and task not in self._supposed):
                 return
+            (self._supposed.add if is_supposed else self._supposed.discard)(task)
             self._errors[task] = known
             self._noted.append(task)
             self._n_noted += 1
             while len(self._errors) > N_KNOWN:
-                self._errors.popitem(last=False)
+                self._supposed.discard(self._errors.popitem(last=False)[0])
 
     def since(self, n: int) -> tuple[dict[int, str], int]:
         """The lines that came after the first `n`, by task, and how many there were in all: what to ask for the next

@@ -19,6 +19,7 @@ from ..submit.generator import ObjectRefGenerator
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from ..objstore._core import Ref
     from ..type_variables import Submits
@@ -48,7 +49,8 @@ class TaskGroup:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running: dict[Ref, None] = {}  # not known to have ended
+        # By their numbers those not known to have ended, each with what has the notifier forget it.
+        self._running: dict[int, tuple[Ref, Callable[[], object]]] = {}
         self._errors: list[Exception] = []
         self._n_tasks = 0
         self._state = "new"  # then "open", perhaps "failing", and "closed"
@@ -107,9 +109,9 @@ class TaskGroup:
     def cancel(self) -> None:
         """Cancel the tasks that the group has now. That does not count as failure."""
         with self._lock:
-            running = list(self._running)
+            running = list(self._running.values())
         try:
-            for ref in reversed(running):  # the last first: so none begins instead
+            for ref, _ in reversed(running):  # the last first: so none begins instead
                 cancel_task(ref)
         except SessionError:  # it has ended, and with it all tasks
             return
@@ -169,18 +171,19 @@ class TaskGroup:
 
     # ---- its tasks
     def _follow(self, ref: Ref) -> None:
+        notifier, ended = current().notifier, partial(self._take, ref.creator)  # which does not keep the value
         with self._lock:
-            if ref in self._running:
+            if ref.creator in self._running:
                 return
             self._n_tasks += 1
             if self._state != "failing" or self._in_loop is None:
-                self._running[ref] = None
+                self._running[ref.creator] = ref, partial(notifier.discard, ref, ended)
         if self._state == "failing":
             cancel_task(ref)
         elif self._in_loop is not None:
             self._in_loop.create_task(self._awaited(ref))
         else:
-            current().notifier.add(ref, None, partial(self._take, ref))
+            notifier.add(ref, None, ended)
 
     async def _awaited(self, ref: Ref) -> None:
         """For asyncio's group, which says when it is cancelled."""
@@ -193,7 +196,7 @@ class TaskGroup:
             await until_ready(ref)
             raise
         finally:
-            self._running.pop(ref, None)
+            self._running.pop(ref.creator, None)
         error = _error_of(ref)
         if error is not None:
             self._state = "failing"
@@ -202,28 +205,30 @@ class TaskGroup:
             finally:
                 del error
 
-    def _take(self, ref: Ref) -> None:
+    def _take(self, task: int) -> None:
         """A task has ended: said by the notifier's thread, or found by a thread that waits."""
-        error = _error_of(ref)
+        ref, forget = self._running.get(task, (None, None))
+        error = _error_of(ref) if ref is not None else None
         with self._lock:
-            if ref not in self._running:  # another thread was first
+            if self._running.pop(task, None) is None:  # another thread was first
                 return
             if error is not None:
                 self._errors.append(error)
                 self._state = "failing"
-            del self._running[ref]
+        assert forget is not None
+        forget()  # else it would keep the value until its thread is there
         if error is not None:
             self.cancel()
 
     def _wait(self) -> None:
         """Until all tasks have ended."""
-        while refs := list(self._running):
+        while refs := [ref for ref, _ in list(self._running.values())]:
             client = refs[0].client
             if client.closed:
                 return
             client.wait(refs, 1, None)
             for ref in client.wait(refs, len(refs), 0)[0]:
-                self._take(ref)
+                self._take(ref.creator)
 
     def _raise(self, error: Exception | None) -> None:
         """Raise what has failed, if anything has; `error`: what the block has raised."""

@@ -32,8 +32,8 @@ def torch_group(backend: Backend, info: RankInfo) -> Iterator[None]:
             dist.destroy_process_group()
 
 
-def begin(backend: Backend, info: RankInfo) -> None:
-    """Begin torch's default process group; anew, where there is one."""
+def begin(backend: Backend, info: RankInfo, gives_way: bool = False) -> None:
+    """Begin torch's default process group; anew, where there is one. `gives_way`: as of `process_group.begin`."""
     import torch
     import torch.distributed as dist
     from torch._C._distributed_c10d import FileStore
@@ -47,7 +47,7 @@ def begin(backend: Backend, info: RankInfo) -> None:
         from . import process_group
 
         assert info.communicator is not None and store is not None  # such ranks are on one machine
-        process_group.begin(info.communicator, store)
+        process_group.begin(info.communicator, store, gives_way)
         return
     if dist.is_initialized():
         dist.destroy_process_group()

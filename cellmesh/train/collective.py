@@ -23,7 +23,8 @@ import pickle
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from itertools import permutations
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from ..shared_memory import shared_array
 from .exceptions import CollectiveMismatchError
 from .flat import Flat, check_dtypes, check_size, counted, slices_of, text_of
 from .reductions import Reduction, combined, reduction_of
-from .rounds import HEADER_BYTES, LINE_BYTES, RoundMemory, Rounds, Wait, waits_in_parts
+from .rounds import LINE_BYTES, RoundMemory, Rounds, Wait, round_memories, waits_in_parts
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -71,20 +72,15 @@ class CollectiveMemory:
             raise ValueError(f"CollectiveMemory(slot_bytes={slot_bytes}): a slot has at least 1 byte")
         self.n_ranks: int = n_ranks
         # As large a slot as a part of one element for each rank needs.
-        self.all: RoundMemory = RoundMemory(n_ranks, max(slot_bytes, LINE_BYTES * n_ranks))
+        (self.all,) = round_memories(1, n_ranks, max(slot_bytes, LINE_BYTES * n_ranks))
         self.times: CollectiveTimes = CollectiveTimes(n_ranks)
-        # Of a rank that waits for a message the number of the pair, from 1; else 0.
+        # Of a rank that waits for a message the number of the pair, from 1, negative in a part of the group; else 0.
         self.awaits: NDArray[np.int64] = shared_array(n_ranks, np.int64)
-        self.notes: NDArray[np.uint8] = shared_array(
-            (n_ranks, HEADER_BYTES), np.uint8
-        )  # of ranks in parts of the group
         # One for each pair and direction, so that messages one way do not wait for those the other way.
-        self.channels: dict[tuple[int, int], RoundMemory] = {
-            (source, to): RoundMemory(2, CHANNEL_BYTES)
-            for source in range(n_ranks)
-            for to in range(n_ranks)
-            if source != to
-        }
+        pairs = list(permutations(range(n_ranks), 2))
+        self.channels: dict[tuple[int, int], RoundMemory] = dict(
+            zip(pairs, round_memories(len(pairs), 2, CHANNEL_BYTES), strict=True)
+        )
 
     @property
     def broken(self) -> bool:
@@ -95,11 +91,18 @@ class CollectiveMemory:
         """The ranks that wait for others: in a collective that these have not called yet, or for the other end of a
         message; and what it is.
         """
-        found = self.all.waits() | waits_in_parts(self.notes)
+        found = self.all.waits()
+        for rank, (wait, members) in waits_in_parts(self.all.notes).items():
+            found[rank] = wait._replace(what=f"{wait.what} of the ranks {members}")
         for rank, number in enumerate(self.awaits.tolist()):
-            pair = divmod(number - 1, self.n_ranks)
-            if number and (wait := self.channels[pair].waits().get(pair.index(rank))) is not None:
-                found[rank] = wait
+            if not number:
+                continue
+            pair = divmod(abs(number) - 1, self.n_ranks)
+            channel, end = self.channels[pair], pair.index(rank)
+            if number > 0 and end in (waits := channel.waits()):
+                found[rank] = waits[end]
+            elif number < 0 and end in (waits_there := waits_in_parts(channel.notes)):
+                found[rank] = waits_there[end][0]
         return found
 
     def abort(self) -> None:
@@ -108,18 +111,40 @@ class CollectiveMemory:
             memory.barrier.abort()
 
 
+class Part(NamedTuple):
+    """Which part of a larger group a group is.
+
+    Attributes
+    ----------
+    whole : CollectiveMemory
+        Of the larger group, where it is noted for whom ranks wait.
+    names : tuple of int
+        What the ranks are called there.
+    id : str
+        What all its ranks call it.
+    """
+
+    whole: CollectiveMemory
+    names: tuple[int, ...]
+    id: str
+
+    def note(self, memory: RoundMemory, row: int, rows: Sequence[int]) -> tuple[memoryview, str]:
+        """As `Rounds` takes it."""
+        return memoryview(memory.notes[row]), f"{self.id} {','.join(map(str, rows))}"
+
+
 class Communicator:
-    """A rank's end of a group. Making it waits for all other ranks.
+    """A rank's end of a group.
 
     Parameters
     ----------
     memory : CollectiveMemory
     rank : int, 0 to n_ranks - 1
         No two ends have the same.
-    names : sequence of int, optional
-        What the ranks are called in messages, where this is a part of a larger group.
-    note : memoryview and str, optional
-        Likewise, as of `Rounds`.
+    part : Part, optional
+        Of a larger group.
+    waits : bool
+        Whether making it waits for all other ranks, as of `Rounds`.
 
     Raises
     ------
@@ -134,30 +159,31 @@ class Communicator:
         By each collective: the array holds Python objects.
     """
 
-    def __init__(
-        self,
-        memory: CollectiveMemory,
-        rank: int,
-        names: Sequence[int] | None = None,
-        note: tuple[memoryview, str] | None = None,
-    ) -> None:
+    def __init__(self, memory: CollectiveMemory, rank: int, part: Part | None = None, *, waits: bool = True) -> None:
         if not 0 <= rank < memory.n_ranks:
             raise ValueError(f"Communicator(rank={rank}): the group has ranks 0 to {memory.n_ranks - 1}")
         self.rank: int = rank
         self.n_ranks: int = memory.n_ranks
-        self.names: tuple[int, ...] = tuple(names) if names is not None else tuple(range(memory.n_ranks))
-        self._memory = memory
+        self.names: tuple[int, ...] = part.names if part is not None else tuple(range(memory.n_ranks))
+        self._memory, self._part = memory, part
+        self._whole = part.whole if part is not None else memory
         times = RankTimes(memory.times, rank)
         self._told = memory.times.tell() if rank == 0 else None
-        self._rounds = Rounds(memory.all, rank, self.names, times, note)
-        self._note: memoryview = note[0] if note is not None else memoryview(memory.notes[rank])
+        note = part.note(part.whole.all, part.names[rank], part.names) if part is not None else None
+        self._rounds = Rounds(memory.all, rank, self.names, times, note, waits)
         self._views: dict[np.dtype[Any], list[NDArray[Any]]] = {}  # the halves, by dtype
         # All join the channels of their pairs in one order, so nobody waits in a circle.
-        self._channels = {
-            pair: Rounds(channel, pair.index(rank), tuple(self.names[i] for i in pair), times)
-            for pair, channel in memory.channels.items()
-            if rank in pair
-        }
+        self._channels: dict[tuple[int, int], Rounds] = {}
+        for pair, channel in memory.channels.items():
+            if rank in pair:
+                end, ends = pair.index(rank), (self.names[pair[0]], self.names[pair[1]])
+                note = part.note(part.whole.channels[ends], end, (0, 1)) if part is not None else None
+                self._channels[pair] = Rounds(channel, end, ends, times, note, waits)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether this rank has called a collective, or sent or awaited a message."""
+        return any(rounds.is_used for rounds in (self._rounds, *self._channels.values()))
 
     # ---- all ranks get the result
     def all_reduce(self, array: NDArray[Any], op: str | Reduction = "sum") -> None:
@@ -377,11 +403,13 @@ class Communicator:
     @contextmanager
     def awaited(self, pair: tuple[int, int]) -> Iterator[None]:
         """The rank waits for a message from the first of a pair to the second, and does nothing else meanwhile."""
-        self._memory.awaits[self.rank] = 1 + pair[0] * self.n_ranks + pair[1]
+        whole, me = self._whole, self.names[self.rank]
+        number = 1 + self.names[pair[0]] * whole.n_ranks + self.names[pair[1]]
+        whole.awaits[me] = number if self._part is None else -number
         try:
             yield
         finally:
-            self._memory.awaits[self.rank] = 0
+            whole.awaits[me] = 0
 
     def message(self, name: str, pair: tuple[int, int], array: NDArray[Any], tag: int) -> None:
         """One end of a message, of any thread; `name`: of the argument that says the other end, for errors."""
@@ -423,14 +451,14 @@ class Communicator:
         if self.rank != maker:
             self._pass_on((maker, self.rank), text, header)
             memory = get(pickle.loads(text.tobytes()))
-            return Communicator(memory, ranks.index(self.rank), names, (self._note, _part_name(text, names)))
-        memory = CollectiveMemory(len(ranks), self._rounds.slot_bytes)
-        ref = put(memory)  # which a pickle names and does not hold (`pickled_refs.py`): until all have joined
-        data = pickle.dumps(ref)
-        text[: len(data)] = np.frombuffer(data, np.uint8)
-        for i in ranks[1:]:
-            self._pass_on((maker, i), text, header)
-        return Communicator(memory, 0, names, (self._note, _part_name(text, names)))
+        else:
+            memory = CollectiveMemory(len(ranks), self._rounds.slot_bytes)
+            ref = put(memory)  # which a pickle names and does not hold (`pickled_refs.py`): until all have joined
+            data = pickle.dumps(ref)
+            text[: len(data)] = np.frombuffer(data, np.uint8)
+            for i in ranks[1:]:
+                self._pass_on((maker, i), text, header)
+        return Communicator(memory, ranks.index(self.rank), Part(self._whole, names, f"{zlib.crc32(text.tobytes()):x}"))
 
     def _pass_on(self, pair: tuple[int, int], text: NDArray[np.uint8], header: str) -> None:
         with self.awaited(pair):
@@ -474,8 +502,3 @@ class Communicator:
         if self.rank == root and array is None:
             raise TypeError(f"{name} is None, and this is the root, rank {root}: it gives an array")
         return array if array is not None and self.rank == root else np.empty(0)
-
-
-def _part_name(text: NDArray[np.uint8], names: tuple[int, ...]) -> str:
-    """What all its ranks call a part of a group; `text` is what they have its memory from."""
-    return f"{zlib.crc32(text.tobytes()):x} {','.join(map(str, names))}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
@@ -256,6 +257,11 @@ class SharedProcessGroup(_ProcessGroup):
         """What torch says of the group."""
         return self._desc
 
+    @property
+    def is_used(self) -> bool:
+        """Whether this rank has called anything of it."""
+        return self._comm.is_used
+
     def renew(self, communicator: Communicator) -> None:
         """Go on with another communicator, of the same ranks."""
         self.shutdown()
@@ -375,11 +381,22 @@ def _reduction(opts: Any, tensor: torch.Tensor) -> str | Reduction:
     name = next((ours for theirs, ours in _OPS.items() if op == getattr(dist.ReduceOp, theirs)), None)
     if name is None:
         _refuse(f"the reduction {op}", f"there are {', '.join(_OPS)}")
+    if name == "avg" and tensor.dtype is not torch.bool and not (tensor.is_floating_point() or tensor.is_complex()):
+        return _AVG_OF_WHOLE
     if tensor.dtype not in _OTHERS:
         return name
     if tensor.dtype.itemsize == 1 or name not in _TORCH_OPS:
         _refuse(f"the reduction {name} of {tensor.dtype}", "convert the tensor, tensor.float()")
     return _of_torch(name, tensor.dtype)
+
+
+def _divide_whole(total: NDArray[Any], n_ranks: int) -> None:
+    """Towards zero, as NCCL does; numpy's way is down."""
+    total -= np.fmod(total, n_ranks)
+    total //= n_ranks
+
+
+_AVG_OF_WHOLE = Reduction("avg", np.add, _divide_whole)
 
 
 def _of_torch(name: str, dtype: torch.dtype) -> Reduction:
@@ -406,9 +423,16 @@ def _refuse(what: str, remedy: str) -> NoReturn:
 _communicator: Communicator | None = None  # of the default group, which is being made
 
 
-def begin(communicator: Communicator, store: c10d.Store) -> None:
+def begin(communicator: Communicator, store: c10d.Store, gives_way: bool = False) -> None:
     """Make a communicator torch.distributed's default group. If there is one over shared memory it has this one from
     then on, so that models which hold it go on with it.
+
+    Parameters
+    ----------
+    communicator : Communicator
+    store : Store
+    gives_way : bool
+        Whether a program's own `init_process_group` takes its place, as long as nobody has used it.
     """
     global _communicator
     if isinstance(dist.group.WORLD, SharedProcessGroup):
@@ -419,6 +443,23 @@ def begin(communicator: Communicator, store: c10d.Store) -> None:
         dist.init_process_group(BACKEND, store=store, rank=communicator.rank, world_size=communicator.n_ranks)
     finally:
         _communicator = None
+    if gives_way:
+        _give_way()
+
+
+@cache
+def _give_way() -> None:
+    """Put a function in the place of `init_process_group` that first ends a group which nobody has used yet."""
+    begin_another = dist.init_process_group
+
+    @wraps(begin_another)
+    def init_process_group(*args: Any, **options: Any) -> None:
+        there = dist.group.WORLD
+        if isinstance(there, SharedProcessGroup) and not there.is_used and BACKEND not in (*args, *options.values()):
+            dist.destroy_process_group()
+        begin_another(*args, **options)
+
+    dist.init_process_group = dist.distributed_c10d.init_process_group = init_process_group
 
 
 def _create(store: c10d.Store, rank: int, n_ranks: int, timeout: timedelta) -> SharedProcessGroup:

@@ -33,35 +33,36 @@ if TYPE_CHECKING:
     from ..groups.times import RankTimes
 
 HEADER_BYTES = 256
-PART_NOTE = re.compile(
-    rb"(\w+) (\d+(?:,\d+)*) (\d+) (.*)", re.S
-)  # the part's name and its ranks; which, and what it is
+# The part's name and the rows of its ranks; which, and what it is.
+PART_NOTE = re.compile(rb"(\w+) (\d+(?:,\d+)*) (\d+) (.*)", re.S)
 LINE_BYTES = 64  # what ranks write at the same time lies on different cache lines
 
 
 class RoundMemory:
-    """The memory of a group: made by one process, and given to the task of each rank.
+    """The memory of a group, given to the task of each rank; see `round_memories`.
 
-    Parameters
+    Attributes
     ----------
-    n_ranks : int
-    slot_bytes : int
-        What a rank can write in one round; rounded up to whole cache lines.
+    barrier : Barrier
+    slots : array of shape (2, n_ranks, slot_bytes)
+    headers : array of shape (2, n_ranks, HEADER_BYTES)
+    pids : array of n_ranks
+    notes : array of shape (n_ranks, HEADER_BYTES)
+        Of what these ranks do in smaller groups.
     """
 
-    def __init__(self, n_ranks: int, slot_bytes: int) -> None:
-        slot_bytes = -(-slot_bytes // LINE_BYTES) * LINE_BYTES
-        self.barrier: Barrier = Barrier(n_ranks)
-        arrays = shared_arrays(
-            {
-                "slots": ((2, n_ranks, slot_bytes), np.uint8),
-                "headers": ((2, n_ranks, HEADER_BYTES), np.uint8),
-                "pids": (n_ranks, np.int64),
-            }
-        )
-        self.slots: NDArray[np.uint8] = arrays["slots"]
-        self.headers: NDArray[np.uint8] = arrays["headers"]
-        self.pids: NDArray[np.int64] = arrays["pids"]
+    def __init__(
+        self,
+        slots: NDArray[np.uint8],
+        headers: NDArray[np.uint8],
+        pids: NDArray[np.int64],
+        notes: NDArray[np.uint8],
+    ) -> None:
+        self.barrier: Barrier = Barrier(len(pids))
+        self.slots: NDArray[np.uint8] = slots
+        self.headers: NDArray[np.uint8] = headers
+        self.pids: NDArray[np.int64] = pids
+        self.notes: NDArray[np.uint8] = notes
 
     def waits(self) -> dict[int, Wait]:
         """The ranks that wait for others, which have not called what they have, and what that is. By whoever looks, of
@@ -71,6 +72,29 @@ class RoundMemory:
         latest = max(number for number, _ in said)
         found = {rank: wait for rank, wait in enumerate(said) if wait.number == latest}
         return found if len(found) < len(said) and self.barrier.n_waiting == len(found) else {}
+
+
+def round_memories(n: int, n_ranks: int, slot_bytes: int) -> list[RoundMemory]:
+    """The memories of several groups, in one object of the store.
+
+    Parameters
+    ----------
+    n : int
+        How many.
+    n_ranks : int
+        Of each.
+    slot_bytes : int
+        What a rank can write in one round; rounded up to whole cache lines.
+    """
+    arrays = shared_arrays(
+        {
+            "slots": ((n, 2, n_ranks, -(-slot_bytes // LINE_BYTES) * LINE_BYTES), np.uint8),
+            "headers": ((n, 2, n_ranks, HEADER_BYTES), np.uint8),
+            "pids": ((n, n_ranks), np.int64),
+            "notes": ((n, n_ranks, HEADER_BYTES), np.uint8),
+        }
+    )
+    return [RoundMemory(**{name: array[i] for name, array in arrays.items()}) for i in range(n)]
 
 
 class Wait(NamedTuple):
@@ -84,18 +108,17 @@ def _line(text: str) -> bytes:
     return text.encode()[:HEADER_BYTES].ljust(HEADER_BYTES, b"\0")
 
 
-def waits_in_parts(notes: NDArray[np.uint8]) -> dict[int, Wait]:
-    """The ranks that are in a collective of a part of their group, which others of the part are not in. `notes`: a row
-    for each rank.
+def waits_in_parts(notes: NDArray[np.uint8]) -> dict[int, tuple[Wait, str]]:
+    """The rows of ranks that are in a collective of a part of their group, or with a message there, which other rows of
+    it are not in; what it is, and these rows. `notes`: a row for each rank.
     """
     matches = {rank: PART_NOTE.match(row.tobytes()) for rank, row in enumerate(notes)}
     said = {rank: match.groups() for rank, match in matches.items() if match is not None}
-    found = {}
-    for rank, (part, members, number, what) in said.items():
-        if any(said.get(int(member), ())[:3] != (part, members, number) for member in members.split(b",")):
-            text = what.rstrip(b"\0").decode(errors="replace")
-            found[rank] = Wait(int(number), f"{text} of the ranks {members.decode()}")
-    return found
+    return {
+        rank: (Wait(int(number), what.rstrip(b"\0").decode(errors="replace")), members.decode())
+        for rank, (part, members, number, what) in said.items()
+        if any(said.get(int(member), ())[:3] != (part, members, number) for member in members.split(b","))
+    }
 
 
 def _collective(row: NDArray[np.uint8]) -> Wait:
@@ -105,7 +128,7 @@ def _collective(row: NDArray[np.uint8]) -> Wait:
 
 
 class Rounds:
-    """A rank's end of the memory. Joins the barrier, which waits for all others.
+    """A rank's end of the memory.
 
     Attributes
     ----------
@@ -124,7 +147,11 @@ class Rounds:
     times : RankTimes, optional
         Where it is noted when the rank is in a collective, while somebody looks.
     note : memoryview and str, optional
-        Of a part of a larger group: a row of `HEADER_BYTES` in which a rank says what it is in, and the part's name.
+        Of a part of a larger group: a row of `RoundMemory.notes` in which a rank says what it is in, and what stands
+        before that: the part's name and its rows.
+    waits : bool
+        Whether making it waits for all others; if it does for one it does for all. Until a rank has come for the first
+        time, its death breaks nothing.
 
     Raises
     ------
@@ -139,6 +166,7 @@ class Rounds:
         names: tuple[int, ...] | None = None,
         times: RankTimes | None = None,
         note: tuple[memoryview, str] | None = None,
+        waits: bool = True,
     ) -> None:
         self.n_ranks: int = memory.slots.shape[1]
         self.slot_bytes: int = memory.slots.shape[2]
@@ -152,7 +180,13 @@ class Rounds:
         self._header: bytes | None = None  # of the collective whose first round has not met yet
         self._what = "the group's beginning"
         memory.pids[rank] = os.getpid()
-        self._wait()
+        if waits:
+            self._wait()
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a collective has been called here."""
+        return self._n > 0
 
     def over(self, size: int, per_round: int, what: str) -> Iterator[slice]:
         """The rounds of a collective: at least one, each for a slice of so many elements. The loop's body writes into

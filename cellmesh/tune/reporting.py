@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..objects import get
+from ..session.scratch import scratch_folder
 from . import checkpoint as checkpoints
 from .checkpoint import Checkpoint
 from .exceptions import StopTrial
@@ -18,6 +18,8 @@ from .records import Saved
 from .values import plain
 
 if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
     from ..submit.actor import ActorHandle
 
 
@@ -55,7 +57,7 @@ class TrialContext:
         self._began = self._last = time.monotonic()
         self._thread = threading.get_ident()
         self._others = set(threading.enumerate()) - {threading.current_thread()}  # which earlier tasks have left
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch: TemporaryDirectory[str] | None = None
         self.word = "go"  # the latest answer
 
     def get_experiment_name(self) -> str:
@@ -103,7 +105,7 @@ class TrialContext:
         if self._is_at_home:
             return Checkpoint(Path(self._order.folder) / saved.path)
         if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="cellmesh-tune-")
+            self._scratch = scratch_folder()
             checkpoints.unpack(get(self._host.packed.remote(saved.path)), Path(self._scratch.name))
         place = Path(self._scratch.name)
         return Checkpoint(place / ("folder" if (place / "folder").exists() else "value"))

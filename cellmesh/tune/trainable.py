@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import pickle
-import tempfile
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from ..session.scratch import scratch_folder
 from . import reporting
 from .checkpoint import Checkpoint
 from .exceptions import StopTrial
@@ -180,7 +180,7 @@ class _Saving:
 
     def __init__(self, it: Trainable) -> None:
         self._it = it
-        self._folder = tempfile.TemporaryDirectory(prefix="cellmesh-tune-")
+        self._folder = scratch_folder()
 
     def __enter__(self) -> _Saving:
         folder = self._folder.__enter__()

@@ -22,7 +22,7 @@ from .records import Definition
 from .resources import Resources, options_of
 from .running.launching import check_budget, check_room, launch, pickled, stop_interrupted, task_of
 from .running.opening import Opening
-from .running.resuming import resume
+from .running.resuming import opening_again
 from .schedulers.protocol import Scheduler
 from .space import count, to_json
 from .space.tree import checked_dict
@@ -306,7 +306,7 @@ class Tuner:
         code = pickled(self.trainable)
         folder = self._folder()
         if journal.first_record(folder) is not None:  # if_exists="resume"
-            return resume(
+            again = opening_again(
                 folder.name,
                 self.trainable,
                 param_space=self.param_space,
@@ -317,8 +317,8 @@ class Tuner:
                 time_budget_s=t.time_budget_s,
                 callbacks=r.callbacks,
                 storage_path=r.storage_path,
-                detached=detached,
             )
+            return launch(again, detached, r.verbose)
         opening = Opening(
             folder=str(folder),
             plan=plan,
@@ -332,7 +332,7 @@ class Tuner:
             resources=self.resources if resources is False else None,
             callbacks=list(r.callbacks or ()),
         )
-        return launch(opening, detached)
+        return launch(opening, detached, r.verbose)
 
     def _folder(self) -> Path:
         """Make the experiment's folder."""
@@ -381,15 +381,17 @@ class Tuner:
 
 def see_through(experiment: Experiment, verbose: int = 1) -> Experiment:
     """Wait until it is over, and show how far it is; Ctrl-C and the stop button end it."""
-    is_line = verbose and not front_end.current.shows_experiments
-    refresh = show_progress(experiment) if is_line else lambda: None
+    refresh = None
     try:
+        if verbose and not front_end.current.shows_experiments:
+            refresh = show_progress(experiment)
         return experiment.wait()
     except KeyboardInterrupt:
         stop_interrupted(experiment, verbose)
         raise
     finally:
-        refresh()
+        if refresh is not None:
+            refresh()
 
 
 def _configured(tune: TuneConfig, run: RunConfig, short: Mapping[str, Any]) -> tuple[TuneConfig, RunConfig]:

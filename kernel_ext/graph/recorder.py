@@ -492,7 +492,7 @@ class SessionDirectory:
 
     def actor(self, index: int) -> Identity:
         try:
-            meta = next((actor["meta"] for actor in self._client.actors() if actor["index"] == index), None)
+            meta = next((actor["meta"] for actor in self._client.actors(index)), None)
         except SessionError:
             return Identity()
         return _identity(blueprint_of(meta)) if meta else Identity()

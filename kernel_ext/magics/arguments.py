@@ -294,7 +294,8 @@ INSPECT = Magic(
     (
         Flag(
             "variable",
-            "Holds the future, the futures by rank, or the actor's handle; or a part: refs[3]. With --pdb also a rank.",
+            "Holds the future, the futures by rank, or the actor's handle; or a part: refs[3]. With --pdb also a rank, "
+            "or an error; without one the last error that was shown.",
             holds=FUTURES_HELD | ACTORS,
         ),
         Flag("--pdb", "Of a task that has failed: pdb over its frames, in the worker that has kept them."),
@@ -524,9 +525,9 @@ RANKS = Magic(
     After %ranks auto a cell of Python runs as if %%ranks stood above it, and the strip under it says so. Cells that
     begin with a %%magic, and those of magics and !commands alone, run in the notebook as ever.
 
-    With --backend, dist.all_reduce and the like, DDP and FSDP work at once. Over "shared" a rank that fails ends the
-    waiting of others in a collective, it is seen who waits for whom in which one, and the group goes on in the next
-    cell.
+    dist.all_reduce and the like, DDP and FSDP work at once: where nothing else is said over "shared", from the first
+    cell that imports torch. Then a rank that fails ends the waiting of others in a collective, it is seen who waits for
+    whom in which one, and the group goes on in the next cell. With --backend shared ranks have torch from their birth.
 """,
 )
 

@@ -6,6 +6,7 @@ Nothing here fetches the value or waits for the task. A preview and a stack are 
 from __future__ import annotations
 
 import builtins
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -141,38 +142,30 @@ def debug(
     Parameters
     ----------
     name : str or None
-        A variable, or a rank; the first that has failed without one.
+        A variable, or a rank. Without one: the last error that was shown, if its frames were kept; else the first rank
+        that has failed.
     of_rank : callable
         A rank that has failed, and its call; the first with "".
 
     Raises
     ------
     CellError
-        The variable holds no future of a task that has failed, or nothing was kept.
+        The variable holds nothing of a task that has failed, or nothing was kept.
     """
     from ...errors.post_mortem import converse
     from ...groups.ref_group import RefGroup
     from ...refs import ObjectRef
 
-    value, again = what_is(name, namespace) if name else None, f"%retry {name}"
-    if not name or name.isdecimal():
+    value, again = what_is(name, namespace) if name else _shown_last(), f"%retry {name}"
+    if isinstance(value, BaseException):
+        name, again = name or "the last error", "the cell that has raised it"
+    elif not name or name.isdecimal():
         rank, value = of_rank(name or "")
         name, again = f"rank {rank}", "the cell with %%ranks --keep-frames"
     elif isinstance(value, RefGroup):
         value = next((ref for ref in value if state_of(ref) == "failed"), value[0])
-    if not isinstance(value, ObjectRef):
-        raise CellError(
-            "%inspect --pdb needs a variable that holds the future of a task that has failed: %inspect --pdb a"
-        )
-    if state_of(value) != "failed":
-        raise CellError(f"%inspect --pdb is for tasks that have failed, and {name!r} is {state_of(value)}")
-    frames, kept = (), None
-    try:
-        value.client.get(value, 1.0)
-    except TaskError as error:
-        frames, kept = error.frames, error.kept
-    except CellmeshError:  # its process died, so nothing could be kept
-        pass
+    failure = _failure_of(name, value)
+    frames, kept = (failure.frames, failure.kept) if failure is not None else ((), None)
     if not frames:
         raise CellError(
             f"%inspect --pdb: the frames of {name!r} were not kept when it failed. They are of cells with %%remote "
@@ -191,9 +184,46 @@ def debug(
             why = "nothing can be typed here"
     print(f"The variables as they were then, since {why}:")
     return Inspection(
-        cards.all_facts(value),
+        cards.all_facts(value) if isinstance(value, ObjectRef) else None,
         tuple((with_source_lines(place).strip(), variables or "no variables") for place, variables in frames),
     )
+
+
+def _failure_of(name: str, value: object) -> TaskError | None:
+    """The failure of what a name stands for, a ref or an exception; None if its process died, which keeps nothing."""
+    from ...refs import ObjectRef
+
+    if isinstance(value, BaseException):
+        if (failure := _failed_task(value)) is not None:
+            return failure
+        raise CellError(f"%inspect --pdb is for tasks that have failed, and {name!r} is no task's error")
+    if not isinstance(value, ObjectRef):
+        raise CellError(
+            "%inspect --pdb needs a variable that holds the future of a task that has failed, or its error: "
+            "%inspect --pdb a"
+        )
+    if state_of(value) != "failed":
+        raise CellError(f"%inspect --pdb is for tasks that have failed, and {name!r} is {state_of(value)}")
+    try:
+        value.client.get(value, 1.0)
+    except TaskError as error:
+        return error
+    except CellmeshError:
+        pass
+    return None
+
+
+def _failed_task(error: BaseException | None) -> TaskError | None:
+    """The error of a task: this one, or that from which it was raised, such as a rank's from which a training's was."""
+    while error is not None and not isinstance(error, TaskError):
+        error = error.__cause__
+    return error
+
+
+def _shown_last() -> TaskError | None:
+    """The last error that the notebook has shown, if it is of a task whose frames were kept."""
+    failure = _failed_task(getattr(sys, "last_value", None))
+    return failure if failure is not None and failure.frames else None
 
 
 def _of_actor(handle: ActorHandle, host: Host) -> Inspection:

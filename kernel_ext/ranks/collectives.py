@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from typing import TYPE_CHECKING
 
-from ...objects import get
+from ...objects import get, put
 from ...train.collective import MAX_RANKS, CollectiveMemory
 from ..cells.analysis.read import CellError
 
@@ -25,6 +25,8 @@ class Collectives:
     backend : {"shared", "gloo", "nccl"}
     on_one_machine : bool
         Whether all ranks are on this one.
+    later : bool
+        Whether a rank begins it when it has torch, as of `Rank.join`.
 
     Raises
     ------
@@ -32,12 +34,12 @@ class Collectives:
         They cannot share memory.
     """
 
-    def __init__(self, group: ActorGroup[Rank], backend: Backend, on_one_machine: bool) -> None:
+    def __init__(self, group: ActorGroup[Rank], backend: Backend, on_one_machine: bool, later: bool = False) -> None:
         if backend == "shared" and not (on_one_machine and len(group) <= MAX_RANKS):
             raise CellError(
                 f"--backend shared: at most {MAX_RANKS} ranks share memory, on the notebook's machine: --backend gloo"
             )
-        self._group, self._backend, self._on_one_machine = group, backend, on_one_machine
+        self._group, self._backend, self._on_one_machine, self._later = group, backend, on_one_machine, later
         self._memory: CollectiveMemory | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -47,8 +49,9 @@ class Collectives:
         if self._on_one_machine and (self._folder is None or self._backend != "shared"):  # whose groups stay
             self._folder = tempfile.TemporaryDirectory(prefix="cellmesh-ranks-")
         folder = self._folder.name if self._folder is not None else ""
+        memory = [put(self._memory)] if self._memory is not None else []
         try:
-            get(self._group.join.remote(self._backend, self._memory, folder))
+            get(self._group.join.remote(self._backend, memory, folder, self._later))
         except BaseException:  # no rank is to wait there for another
             if self._memory is not None:
                 self._memory.abort()

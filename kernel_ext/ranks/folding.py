@@ -13,7 +13,22 @@ from ..cards.html import frame, pre
 
 N_CHARS_MAX = 100_000  # of one rank's text; the oldest is left out
 N_DISPLAYS_MAX = 50  # of one rank, likewise
-N_LINES_OPEN = 12  # what is longer is folded up, unless it is the first
+N_BLOCKS = 4  # one under the other, if they are short; otherwise there is a tab for each
+N_LINES_SHORT = 12
+
+# A tab is the summary of a `details`, of which one of a name is open, so that the tab key reaches each: arrows are
+# JupyterLab's. Where there is no style, as in a notebook that is not trusted or a browser of 2024, they stand one under
+# the other.
+TABS_STYLE = (
+    "<style>@supports selector(details::details-content){"
+    ".cellmesh-tabs{display:flex;flex-wrap:wrap;gap:0 1rem}"
+    ".cellmesh-tabs>details{display:contents}"
+    ".cellmesh-tabs>details>summary{list-style:none;opacity:.75;border-bottom:2px solid transparent}"
+    ".cellmesh-tabs>details[open]>summary{opacity:1;border-color:var(--jp-brand-color1,currentColor)}"
+    ".cellmesh-tabs>details::details-content{order:1;flex:0 0 100%;min-width:0}"
+    "@media print{.cellmesh-tabs>details::details-content{order:0;content-visibility:visible}}"
+    "}</style>"
+)
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _IMAGES = ("image/png", "image/jpeg")
@@ -179,24 +194,32 @@ def strip_text(folded: list[Folded], notes: Sequence[str], view: View = WHOLE) -
     return "\n".join(lines)
 
 
-def strip_html(folded: list[Folded], notes: Sequence[str], view: View = WHOLE) -> str:
-    """The strip of a cell as HTML, which needs no script: what is folded up is opened where it is read."""
+def strip_html(folded: list[Folded], notes: Sequence[str], view: View = WHOLE, name: str = "") -> str:
+    """The strip of a cell as HTML, which needs no script. Short outputs are seen all at once; of others one is, and
+    the rest by their tabs. `name`: no other strip of the page has it.
+    """
     if not folded and not notes and not view.title:
         return ""
     title = f'<div style="opacity:.62">{escape(view.title)}</div>' if view.title else ""
     told = "".join(f'<div style="padding:.1rem 0">{escape(note)}</div>' for note in notes)
+    are_short = len(folded) <= N_BLOCKS and all(_n_lines(one) <= N_LINES_SHORT for one in folded)
+    are_tabs = len(folded) > 1 and not are_short and not view.all
+    of_tabs = f' name="{escape(name)}"' if are_tabs else ""
     blocks = "".join(
-        f"<details{' open' if view.all or not i or _n_lines(one) <= N_LINES_OPEN else ''}>"
+        f"<details{of_tabs}{'' if are_tabs and i else ' open'}>"
         f'<summary style="cursor:pointer;font-weight:600">{escape(one.title)}</summary>'
         f"{''.join(map(_part_html, one.parts))}</details>"
         for i, one in enumerate(folded)
     )
-    return frame("output of ranks", title + told + blocks)
+    return frame(
+        "output of ranks",
+        title + told + (f'{TABS_STYLE}<div class="cellmesh-tabs">{blocks}</div>' if are_tabs else blocks),
+    )
 
 
 def _n_lines(folded: Folded) -> int:
     texts = [part.text if isinstance(part, Text) else _plain(part.data) for part in folded.parts if not _is_drawn(part)]
-    return sum(text.count("\n") + 1 for text in texts) + N_LINES_OPEN * sum(map(_is_drawn, folded.parts))
+    return sum(text.count("\n") + 1 for text in texts) + N_LINES_SHORT * sum(map(_is_drawn, folded.parts))
 
 
 def _is_drawn(part: Part) -> bool:

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ...api import get_runtime_context, kill
+from ...exceptions import ObjectStoreFullError
 from ...groups.making import grouped
 from ...objects import get
 from ...observe.tables import Rows
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ..cells.remote import RemoteCells
     from .collectives import Collectives
 
+MOST_LATER = 16  # ranks that are given a process group unasked, whose memory is made with them
 ACTIONS = ("status", "auto", "here", "restart", "stop")
 
 
@@ -45,7 +47,7 @@ class Ranks:
     id : str
         Of the present ranks, for `left`.
     collectives : Collectives or None
-        Of torch's process group, where `%ranks` has begun it.
+        Of torch's process group, which `%ranks` has begun, or ranks begin when they have torch.
     auto : Auto
         Whether plain cells run in them.
     failed : dict
@@ -133,8 +135,9 @@ class Ranks:
         """
         if not self.failed:
             raise CellError(
-                "%inspect --pdb needs a variable that holds the future of a task that has failed (%inspect --pdb a), "
-                "or a rank that has failed in the last cell of %%ranks"
+                "%inspect --pdb needs a variable that holds the future of a task that has failed, or its error "
+                "(%inspect --pdb a), or a rank that has failed in the last cell of %%ranks; and the last error that "
+                "was shown is none of a task whose frames were kept"
             )
         rank = int(text) if text else next(iter(self.failed))
         if rank not in self.failed:
@@ -168,13 +171,19 @@ class Ranks:
         places = layout.places_of(group)
         environments = [of_rank | variables for of_rank in layout.variables(places, 0, uuid.uuid4().hex)]
         get(group.prepare.scatter(environments))
+        here = {place.node for place in places} == {get_runtime_context().get_node_id()}
+        later = options.backend is None and here and n <= MOST_LATER and not options.num_gpus and has_torch()
         collectives = None
-        if options.backend is not None:
+        if options.backend is not None or later:
             from .collectives import Collectives
 
-            here = {place.node for place in places} == {get_runtime_context().get_node_id()}
-            collectives = Collectives(group, options.backend, here)
-            collectives.begin()
+            collectives = Collectives(group, options.backend or "shared", here, later)
+            try:
+                collectives.begin()
+            except ObjectStoreFullError:
+                if options.backend is not None:
+                    raise
+                collectives = None  # torch says that there is no process group, should a cell want one
         self._group, self._environments, self.id = group, environments, uuid.uuid4().hex
         self.collectives = collectives
 
@@ -229,8 +238,13 @@ def _ask_to_end(there: int, n: int) -> None:
         )
 
 
+def has_torch() -> bool:
+    """Whether torch can be imported, which is not done here."""
+    return find_spec("torch") is not None
+
+
 def _check_backend(options: argparse.Namespace) -> None:
-    if find_spec("torch") is None:
+    if not has_torch():
         raise CellError(f"--backend {options.backend} begins torch's process group: pip install 'cellmesh[train]'")
     if options.backend == "nccl" and (options.num_gpus or 0) < 1:
         raise CellError("--backend nccl is between GPUs, one for each rank: %ranks 2 --backend nccl --gpus 1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ class Strip:
 
     def __init__(self, publish: Publish, parent: dict[str, Any], view: View) -> None:
         self._publish, self._parent, self._view = publish, parent, view
+        self._name = f"cellmesh-{uuid.uuid4().hex}"
         self._lock = threading.RLock()  # never held while the display is updated, which has a lock of its own
         self._outputs: dict[int, Output] = {}
         self._ranks: dict[int, int] = {}  # by task
@@ -107,5 +109,5 @@ class Strip:
             notes = [*self._notes, *filter(None, [self._waits])]
         return {
             "text/plain": strip_text(folded, notes, self._view),
-            "text/html": strip_html(folded, notes, self._view),
+            "text/html": strip_html(folded, notes, self._view, self._name),
         }

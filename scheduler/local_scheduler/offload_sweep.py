@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from ...objstore._core import StoreError
+from ..node.offload_dir import SCRATCH
 
 PAUSE_S = 0.1  # between two looks at the folder
 FIRST_STEP_BYTES = 128 << 20  # after the first notice, no other before so many bytes
@@ -60,7 +61,7 @@ class Sweeper:
     def sweep(self) -> None:
         """Look once."""
         try:
-            names = os.listdir(self._folder)
+            names = [name for name in os.listdir(self._folder) if not name.startswith(SCRATCH)]
         except FileNotFoundError:  # it has been removed
             return
         for name in self._unwanted(names):

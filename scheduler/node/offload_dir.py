@@ -1,6 +1,7 @@
 """Where a session keeps the objects that its memory has no room for, and how such folders disappear.
 
     <parent>/cellmesh-objects-<uid>/session-<id>/<a file for each object>      everything of mode 0700, files 0600
+                                                 cellmesh-scratch-<random>     a temporary folder of a process
 
 The session's own folder often lies in memory, so this is another one; the session's folder has a link to it, so that
 both are removed together. A folder may be left without such a link when the machine went down. The local scheduler
@@ -17,6 +18,7 @@ from . import private_dir
 # Between making its folder and locking it, a session looks dead. That takes milliseconds; folders younger than this are
 # not swept.
 NEWBORN_S = 60.0
+SCRATCH = "cellmesh-scratch-"  # so begin the names of temporary folders
 SHARE_OF_FREE = 0.5  # of the disk, that objects may take
 IN_MEMORY = ("tmpfs", "ramfs")
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.flags import Flag
-from support.waiting import wait_until
+from support.waiting import wait_until, wait_until_saved
 
 import cellmesh as cm
 from cellmesh.exceptions import ActorAlreadyExistsError, ActorDiedError, ActorUnavailableError, TaskCancelledError
@@ -217,6 +217,7 @@ def test_what_it_has_saved_it_finds_in_its_next_life(on_engine: ModuleType) -> N
     saves = Saves.remote()
     assert get([saves.add.remote(7), saves.save.remote(), saves.add.remote()]) == [7, 0.0, 8]
     for _ in range(2):
+        wait_until_saved(800_000)
         with pytest.raises(ActorUnavailableError):
             get(saves.die.remote())
         assert get(saves.save.remote()) == 100_000

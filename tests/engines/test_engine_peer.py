@@ -10,23 +10,19 @@ from engines.home import Home, Tree, story
 from cellmesh.engines.fake_engine import Faults
 from cellmesh.engines.values import KEEP_BLOB_S, MOST_SPARE_BYTES
 
-QUICK = 100
+QUICK, ALL, AT_ONCE = 100, 1000, 25  # seeds
 
 
-@pytest.mark.parametrize("first", range(0, QUICK, 25))
+@pytest.mark.parametrize(
+    "first", [pytest.param(n, marks=[pytest.mark.slow] * (n >= QUICK)) for n in range(0, ALL, AT_ONCE)]
+)
 def test_seeds(first: int) -> None:
-    for seed in range(first, first + 25):
+    for seed in range(first, first + AT_ONCE):
         try:
             story(seed)
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise
-
-
-@pytest.mark.slow
-def test_a_thousand_seeds() -> None:
-    for seed in range(QUICK, 1000):
-        story(seed)
 
 
 def test_the_faults_happen() -> None:
@@ -110,4 +106,26 @@ def test_a_value_that_a_task_has_not_found_travels_again_for_the_next() -> None:
     home.engine.lose_blobs()
     assert n_fetched_for(home, value) == 0 and home.n_failed == 1
     assert n_fetched_for(home, value) == first and home.n_failed == 1
+    home.end()
+
+
+def test_a_call_after_the_kill_is_none_of_that_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine may take its time to kill, and run what it is given meanwhile."""
+    home = Home(0, Faults())
+    home.create()
+    home.drain()
+    (actor,) = home.actors
+    kill = home.engine.kill
+    asked: list[tuple[int, bool]] = []
+    monkeypatch.setattr(home.engine, "kill", lambda *what: asked.append(what))
+    home.peer.receive(m.Kill(m.Told(*actor), 0, True))
+    for _ in range(3):
+        home.call()
+    while home.work():
+        pass
+    assert len(home.open) == 3
+    (what,) = asked
+    kill(*what)
+    home.drain()
+    assert home.n_not_begun == 3
     home.end()

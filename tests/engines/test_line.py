@@ -33,9 +33,9 @@ def ends() -> Iterator[tuple[Line, Line]]:
     there.close()
 
 
-def received(line: Line, n: int, other: Line) -> list[tuple[Any, bytes]]:
+def received(line: Line, n: int, other: Line) -> list[tuple[Any, bytes | bytearray]]:
     """The next messages, while the other end sends on."""
-    found: list[tuple[Any, bytes]] = []
+    found: list[tuple[Any, bytes | bytearray]] = []
     while len(found) < n:
         other.flush()
         found += line.receive_ready()
@@ -54,6 +54,28 @@ def test_messages_come_in_order_with_what_is_behind_them(ends: tuple[Line, Line]
     there.send(Flushed(1))
     assert received(here, 1, there) == [(Flushed(1), b"")]
     assert here.receive_ready() == []
+
+
+def test_messages_are_the_same_in_whatever_pieces_they_come() -> None:
+    sent = [(Flush(1), b""), (Chunk(1, 2, 0), bytes(range(200))), (Chunk(1, 2, 1), b"x"), (Flush(2), b"")]
+    writer, wire = socket.socketpair()
+    with wire:
+        line = Line(writer, ToEngine)
+        for message, frame in sent:
+            line.send(message, frame)
+        line.close()
+        data = wire.recv(1 << 16)
+    for size in (1, 2, 3, 7, 50, 199, 300, len(data)):
+        wire, end = socket.socketpair()
+        line = Line(end, FromEngine)
+        found: list[tuple[Any, bytes | bytearray]] = []
+        for at in range(0, len(data), size):
+            wire.sendall(data[at : at + size])
+            found += line.receive_ready()
+            found += line.receive_ready()  # a message that was behind the end of a frame
+        assert found == sent
+        wire.close()
+        line.close()
 
 
 def test_who_does_not_read_is_not_sent_to_for_ever(ends: tuple[Line, Line]) -> None:

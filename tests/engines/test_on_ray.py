@@ -12,7 +12,6 @@ from typing import Any
 
 import psutil
 import pytest
-from engines.clusters import cluster_of
 from support.flags import Flag
 from support.waiting import wait_until
 
@@ -83,32 +82,6 @@ def test_the_process_that_stands_for_ray_dies(on_engine: ModuleType, tmp_path: P
     process.kill()
     goes_on.set()
     assert on_engine.get(refs, timeout=PATIENCE_S) == list(range(8))
-
-
-def test_a_machine_of_ray_is_lost(on_engine: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    on_engine.shutdown()
-    monkeypatch.chdir(tmp_path)
-    with cluster_of("ray_cluster.py") as cluster:
-        on_engine.init(address=f"ray:{cluster.address}", object_store_memory=256 << 20)
-
-        @on_engine.remote(num_cpus=2)
-        def wait(n: int, begun: Flag, goes_on: Flag) -> int:
-            begun.set()
-            goes_on.wait()
-            return n
-
-        begun = [Flag(tmp_path / f"begun {n}") for n in range(2)]
-        goes_on = Flag(tmp_path / "goes_on")
-        refs = [wait.remote(n, begun[n], goes_on) for n in range(2)]
-        for flag in begun:
-            flag.wait()
-        first, second = sorted(named("raylet"), key=psutil.Process.create_time)[-2:]
-        assert first != second
-        second.kill()
-        goes_on.set()
-        assert on_engine.get(refs, timeout=PATIENCE_S) == [0, 1]
-        wait_until(lambda: on_engine.nodes()[1]["Resources"]["CPU"] == 2, deadline=PATIENCE_S)
-        on_engine.shutdown()
 
 
 def until_packed(call: Callable[[], Any]) -> None:

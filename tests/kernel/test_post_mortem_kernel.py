@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from support.kernels import Kernel, error, talk, value
+from support.kernels import Kernel, error, result, talk, value
 from support.waiting import wait_until
 
 CELL = (
@@ -92,3 +92,39 @@ def test_a_worker_that_dies_while_it_is_looked_at(kernel: Kernel) -> None:
 def test_what_was_not_kept(kernel: Kernel) -> None:
     kernel.run(CELL.replace(" --keep-frames", ""))
     assert "%%remote --keep-frames" in error(kernel, "cm.wait([shares])\n%inspect --pdb shares")[1]
+
+
+def test_an_error_stands_for_its_task_and_the_last_that_was_shown_needs_no_name(kernel: Kernel) -> None:
+    kernel.run(
+        "@cm.remote(keep_frames=True)\ndef share(n):\n    return 10 / n\n"
+        "errors = cm.get([share.remote(0)], return_exceptions=True) + [ValueError()]"
+    )
+    assert talk(kernel, "%inspect --pdb errors[0]", "p n", "q").endswith("\n0\n")
+    assert "'errors[1]' is no task's error" in error(kernel, "%inspect --pdb errors[1]")[1]
+    error(kernel, "raise errors[1]")
+    assert (
+        "the last error that was shown is none of a task whose frames were kept" in error(kernel, "%inspect --pdb")[1]
+    )
+    assert "ZeroDivisionError" in error(kernel, "cm.get(share.remote(False))")[1]
+    assert talk(kernel, "%inspect --pdb", "p n", "q").endswith("\nFalse\n")
+
+
+def test_a_rank_of_a_training_that_has_failed(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.run(
+        "from cellmesh import train\ndef loop(config):\n    rank = train.get_context().get_world_rank()\n"
+        "    half = config['total'] / 2\n    if rank == 1: half / 0\n    train.get_context().communicator.barrier()\n"
+        f"trainer = train.Trainer(loop, num_workers=2, config={{'total': 10}}, storage_path={str(tmp_path)!r})"
+    )
+    assert "rank 1 raised ZeroDivisionError" in error(kernel, "trainer.fit()")[1]
+    assert "the last error that was shown is none of a task whose" in error(kernel, "%inspect --pdb")[1]
+    kernel.run("%config CellmeshMagics.keep_frames = True")
+    try:
+        assert "rank 1 raised ZeroDivisionError" in error(kernel, "trainer.fit()")[1]
+        shown = kernel.run("%inspect --pdb", interactive=False)
+        assert "since the worker that kept the frames has ended:" in kernel.text(shown)
+        said = result(kernel, shown)
+        assert "line 5, in loop\n    if rank == 1: half / 0\nconfig = {'total': 10}\nrank = 1\nhalf = 5.0" in said
+        kernel.run("try:\n    trainer.fit()\nexcept train.TrainingFailedError as error:\n    failed = error")
+        assert "rank = 1" in result(kernel, kernel.run("%inspect --pdb failed", interactive=False))
+    finally:
+        kernel.run("%config CellmeshMagics.keep_frames = False")

@@ -47,6 +47,14 @@ def wait_until(condition: Callable[[], T], deadline: float = 30.0, what: str = "
         pause = min(pause * 1.5, 0.05)
 
 
+def wait_until_saved(n_bytes: int) -> None:
+    """Wait until a checkpoint of that many bytes is at home: a large one is on its way when its call has ended."""
+    from cellmesh.session.current import current
+
+    client = current().client
+    wait_until(lambda: [row for row in client.objects(10_000, n_bytes) if row["place"] == "memory" and row["pins"]])
+
+
 REST_S, WAKES_PER_S = 2.0, 2  # at rest: for so long, no process wakes more often
 
 
@@ -169,7 +177,8 @@ def session_files() -> set[Path]:
     The per-user folder that holds the sessions may stay, empty.
     """
     roots = [p for name in ("XDG_RUNTIME_DIR", "TMPDIR") for p in Path(os.environ[name]).glob("cellmesh*")]
-    inside = {p for root in roots if root.is_dir() for p in root.rglob("*")}
+    walks = (walk for root in roots for walk in os.walk(root))  # `rglob` raises where a session ends just now
+    inside = {Path(folder, name) for folder, folders, names in walks for name in (*folders, *names)}
     return inside | {root for root in roots if not root.is_dir()}
 
 

@@ -17,6 +17,7 @@ from support.waiting import wait_until
 from cellmesh.train.collective import CollectiveMemory, Communicator
 from cellmesh.train.exceptions import CollectiveMismatchError, GroupBrokenError
 from cellmesh.train.reductions import REDUCTIONS
+from cellmesh.train.rounds import HEADER_BYTES, waits_in_parts
 
 pytestmark = pytest.mark.usefixtures("session")
 
@@ -351,6 +352,40 @@ def test_who_waits_in_a_part_of_the_group_is_seen_from_outside() -> None:
             comm.barrier()
 
     check_waits(memory, one, may_come, {0: (2, "all_reduce(sum) of float64 (2,) of the ranks 2,0"), 1: (1, "barrier")})
+
+
+def test_who_waits_for_a_message_in_a_part_of_the_group_is_seen_from_outside() -> None:
+    memory, may_come = CollectiveMemory(3, SLOT), threading.Event()
+
+    def one(rank: int) -> None:
+        with Communicator(memory, rank) as comm:
+            part = comm.split([2, 0])
+            if part is not None:
+                array = np.ones(2)
+                if rank == 2:
+                    part.send(array, 1)
+                    may_come.wait()
+                    part.send(array, 1, tag=5)
+                else:
+                    part.recv(array, 0)
+                    part.recv(array, 0, tag=5)
+            comm.barrier()
+
+    check_waits(memory, one, may_come, {0: (2, "message 5 from rank 2 to 0 of float64 (2,)"), 1: (1, "barrier")})
+
+
+def test_in_a_part_of_which_all_have_come_nobody_waits() -> None:
+    notes = np.zeros((3, HEADER_BYTES), np.uint8)
+
+    def say(rank: int, text: bytes) -> None:
+        notes[rank] = np.frombuffer(text.ljust(HEADER_BYTES, b"\0"), np.uint8)
+
+    say(0, b"a 0,2 4 barrier")
+    assert waits_in_parts(notes) == {0: ((4, "barrier"), "0,2")}
+    say(2, b"a 0,2 4 barrier")
+    assert waits_in_parts(notes) == {}
+    say(2, b"b 0,2 4 barrier")
+    assert waits_in_parts(notes).keys() == {0, 2}, "they are in different parts"
 
 
 def test_when_ranks_are_in_collectives_is_noted_while_somebody_looks() -> None:

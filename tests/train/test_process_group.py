@@ -160,6 +160,16 @@ def test_messages_do_not_wait_for_each_other() -> None:
     assert ranks(2, call) == [[0.0, 1.0, 2.0, 3.0]] * 2
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8], ids=str)
+def test_an_average_of_whole_numbers_is_cut_towards_zero_as_nccls_is(dtype: torch.dtype) -> None:
+    def call(group: SharedProcessGroup) -> list[int]:
+        tensor = torch.tensor([5, 7, -4 if dtype.is_signed else 4]).to(dtype) + group.rank()
+        group.allreduce([tensor], with_options(AllreduceOptions, reduceOp=dist.ReduceOp.AVG))
+        return tensor.tolist()
+
+    assert ranks(2, call) == [[5, 7, -3 if dtype.is_signed else 4]] * 2
+
+
 def test_groups_of_some_ranks() -> None:
     def call(group: SharedProcessGroup) -> list[Any]:
         part = group.new_group([0, 2], group_name="pair", group_desc="two of three")

@@ -7,7 +7,6 @@ import itertools
 import linecache
 import os
 import re
-import tempfile
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 from ...api import cancel, get_runtime_context
 from ...exceptions import NodeDiedError, TaskCancelledError, TaskError
 from ...objects import put
+from ...session.scratch import scratch_folder
 from ...submit.placement_groups import PlacementGroup, placement_group, remove_placement_group
 from ...submit.scheduling_strategies import PlacementGroupSchedulingStrategy
 from ...tracebacks import library_of
@@ -155,7 +155,7 @@ class Attempts:
         return await asyncio.get_running_loop().run_in_executor(None, self._unpack, saved, packed)
 
     def _unpack(self, saved: Saved, packed: bytes) -> Saved:
-        with tempfile.TemporaryDirectory(prefix="cellmesh-tune-") as scratch:
+        with scratch_folder() as scratch:
             path = checkpoints.unpack(packed, Path(scratch))
             value = Checkpoint(path) if path.is_dir() else Checkpoint(path).value
             return msgspec.structs.replace(saved, path=checkpoints.save(value, self._folder, saved.path))

@@ -39,7 +39,7 @@ def task_of(trainable: Callable[..., Any] | bytes, definition: Definition, name:
     return remote(max_retries=0, name=name, **options)(run)
 
 
-def launch(opening: Opening, detached: bool | None) -> Experiment:
+def launch(opening: Opening, detached: bool | None, verbose: int = 1) -> Experiment:
     """Start the controller. `detached` None: as is usual where a person looks.
 
     Raises
@@ -53,38 +53,45 @@ def launch(opening: Opening, detached: bool | None) -> Experiment:
     options: dict[str, Any] = {"lifetime": "detached"} if detached else {}
     actor: Any = remote(num_cpus=0, max_concurrency=100_000)(Host)
     make: Any = actor.options(name=controller_name(folder), namespace=NAMESPACE, **options).remote
-    host: ActorHandle[Any]
-    with front_end.current.submitting_for(folder.name, begins=True):
-        try:
-            host = make(opening)
-        except ActorAlreadyExistsError:
-            have_leave(folder)
-            host = make(opening)
-        except TypeError:
-            for part in ("space", "scheduler", "search", "stopper", "resources", "callbacks"):
-                if not (found := inspect_serializability(getattr(opening, part), part)):
-                    raise TypeError(f"the experiment cannot be sent to its controller: {found}") from None
-            raise
-        try:
-            get(host.begin.remote())
-        except BaseException as error:
-            kill(host)
-            if isinstance(error, ActorDiedError) and isinstance(error.cause, ExperimentBusyError):
-                raise journal.busy(folder) from None
-            if isinstance(error, ActorDiedError) and isinstance(error.cause, Exception):
-                raise error.cause from None  # what the scheduler or the searcher does not take
-            raise
-    preload(Host.__module__, run_trial.__module__, *opening.search.modules)  # for experiments that follow
-    experiment = Experiment(folder, host)
+    experiment: Experiment | None = None
     try:
+        with front_end.current.submitting_for(folder.name, begins=True):
+            host = _begun(make, opening, folder)
+            experiment = Experiment(folder, host)
+        preload(Host.__module__, run_trial.__module__, *opening.search.modules)  # for experiments that follow
         front_end.current.experiment_started(experiment)
-    except KeyboardInterrupt:  # nobody has it yet who could stop it
-        stop_interrupted(experiment)
+    except KeyboardInterrupt:
+        if experiment is not None:  # nobody has it yet who could stop it
+            stop_interrupted(experiment, verbose)
         raise
     return experiment
 
 
-def stop_interrupted(experiment: Experiment, verbose: int = 1) -> None:
+def _begun(make: Callable[[Opening], ActorHandle[Any]], opening: Opening, folder: Path) -> ActorHandle[Any]:
+    """The controller, which has begun the experiment."""
+    try:
+        host = make(opening)
+    except ActorAlreadyExistsError:
+        have_leave(folder)
+        host = make(opening)
+    except TypeError:
+        for part in ("space", "scheduler", "search", "stopper", "resources", "callbacks"):
+            if not (found := inspect_serializability(getattr(opening, part), part)):
+                raise TypeError(f"the experiment cannot be sent to its controller: {found}") from None
+        raise
+    try:
+        get(host.begin.remote())
+    except BaseException as error:
+        kill(host)
+        if isinstance(error, ActorDiedError) and isinstance(error.cause, ExperimentBusyError):
+            raise journal.busy(folder) from None
+        if isinstance(error, ActorDiedError) and isinstance(error.cause, Exception):
+            raise error.cause from None  # what the scheduler or the searcher does not take
+        raise
+    return host
+
+
+def stop_interrupted(experiment: Experiment, verbose: int) -> None:
     """Ctrl-C, or the stop button, ends an experiment that somebody waits for."""
     experiment.stop(why="interrupted")
     try:

@@ -76,6 +76,37 @@ def resume(
     TuneError
         Something must be given again; the message names it.
     """
+    opening = opening_again(
+        name,
+        trainable,
+        errored=errored,
+        param_space=param_space,
+        scheduler=scheduler,
+        search_alg=search_alg,
+        stop=stop,
+        resources=resources,
+        time_budget_s=time_budget_s,
+        callbacks=callbacks,
+        storage_path=storage_path,
+    )
+    return launch(opening, detached)
+
+
+def opening_again(
+    name: str,
+    trainable: Any,
+    *,
+    errored: Literal["", "restart", "resume"] = "",
+    param_space: Mapping[str, Any] | None,
+    scheduler: Any,
+    search_alg: Any,
+    stop: Any,
+    resources: Any,
+    time_budget_s: float | None,
+    callbacks: Sequence[Callback] | None,
+    storage_path: str | None,
+) -> Opening:
+    """What the controller goes on with; see `resume`."""
     if errored not in ("", "restart", "resume"):
         raise ValueError(f"errored={errored!r}: it is '', 'restart' or 'resume'")
     if trainable is not None:
@@ -103,7 +134,7 @@ def resume(
     if trainable is None and not place.exists():
         raise TuneError(f"{place} is not there: give the trainable again, tune.resume({name!r}, trainable)")
     code = place.read_bytes() if trainable is None else pickled(trainable)
-    opening = Opening(
+    return Opening(
         folder=str(folder),
         plan=msgspec.structs.replace(
             msgspec.convert(opened.plan, Plan),
@@ -120,7 +151,6 @@ def resume(
         callbacks=list(callbacks or ()),
         errored=errored,
     )
-    return launch(opening, detached)
 
 
 def _scheduler(given: Any, definition: Definition) -> schedulers.Scheduler:

@@ -8,19 +8,20 @@
 
 static PyObject *client_actors(ClientObject *c, PyObject *args)
 {
-    (void)args;
-    if (client_usable(c) < 0)
+    int only = -1;
+    if (!PyArg_ParseTuple(args, "|i:actors", &only) || client_usable(c) < 0)
         return NULL;
-    uint32_t n = used_slots(c->s.h->touched_actors, c->s.n_actors);
+    uint32_t first = only < 0 ? 0 : (uint32_t)only, n = used_slots(c->s.h->touched_actors, c->s.n_actors);
+    n = only < 0 ? n : n > first ? 1 : 0;
     struct actor_slot *copy = new_copy(n, sizeof *copy);
     if (!copy || lock_to_inspect(c) < 0) {
         PyMem_Free(copy);
         return NULL;
     }
     bool sound = true;
-    memcpy(copy, c->s.actors, n * sizeof *copy);
+    memcpy(copy, c->s.actors + first, n * sizeof *copy);
     for (uint32_t i = 0; i < n && sound; i++) {
-        sound = actor_is_safe(&c->s, i);
+        sound = actor_is_safe(&c->s, first + i);
         if (sound && copy[i].object_1 && (sound = object_is_safe(&c->s, copy[i].object_1 - 1)))
             object_hold(&c->s, copy[i].object_1 - 1);
     }
@@ -40,7 +41,7 @@ static PyObject *client_actors(ClientObject *c, PyObject *args)
         uint32_t state = atomic_load(&a->state);
         Py_XDECREF(ref);
         if (meta && id && state != ACTOR_FREE)
-            ok = list_add(list, Py_BuildValue("{sIsOsisssisIsIsIsisOsO}", "index", i, "id", id, "slot",
+            ok = list_add(list, Py_BuildValue("{sIsOsisssisIsIsIsisOsO}", "index", first + i, "id", id, "slot",
                                               (int)a->object_1 - 1, "state", actor_state_name(state), "pid",
                                               a->worker_1 ? (int)pid_of_worker(&c->s, a->worker_1 - 1) : 0, "node",
                                               a->worker_1 ? c->s.clients[a->worker_1 - 1].node : 0u, "pending_calls",
@@ -105,8 +106,8 @@ static PyObject *client_actor(ClientObject *c, PyObject *args)
 }
 
 PyMethodDef actor_listing_methods[] = {
-    {"actors", (PyCFunction)client_actors, METH_NOARGS,
-     "actors()\n--\n\nActors, dead ones that are still referenced included."},
+    {"actors", (PyCFunction)client_actors, METH_VARARGS,
+     "actors(index=-1, /)\n--\n\nActors, dead ones that are still referenced included; or the one of that index."},
     {"actor", (PyCFunction)client_actor, METH_VARARGS,
      "actor(index, generation, /)\n--\n\nWhat is known of one actor; None if it is gone."},
     {NULL}};

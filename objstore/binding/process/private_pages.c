@@ -17,6 +17,7 @@
 enum {
     KEPT_MAX = 64,   /* mappings that nobody uses: a look through their list costs little */
     FAULT_NS = 2000, /* what a page fault takes, and giving back the pages that it maps */
+    MAP_NS = 8000,   /* what making a mapping takes, its first fault, and ending it */
     LOOKS = 5,       /* at pages take as long as the page faults that have mapped them */
     SHARE = 5        /* of the time that somebody has the pages, so much goes for a look at them: a fifth */
 };
@@ -27,9 +28,9 @@ typedef struct mapping {
     unsigned char *begin;
     size_t size;
     const unsigned char *shows; /* where in this process the segment's own page of `begin` is */
-    long faults;                /* of this process, when it was given out again; NEW: this is the first time */
+    long faults;                /* of this process, when they were last looked at; NEW: it is used for the first time */
     int64_t look_ns, budget_ns; /* what the last look at its pages took, and what others may take */
-    int64_t since;              /* when it was given out */
+    int64_t since;              /* when it was last given up */
     struct mapping *next, **place;
 } Mapping;
 
@@ -102,18 +103,27 @@ static bool shows_segment(ClientObject *c, Mapping *mapping)
 
 /* Whether a mapping that nobody uses any more is kept: no page of it has been written to. A look at all pages that are
  * mapped takes a twentieth of what mapping them anew would, but who reads a little of much is quicker without; so looks
- * take as long as the faults since the mapping was made, and a part of the time in which it was used, at most. */
+ * take as long as making the mapping as often as it was given up, the faults since it was made, and a part of the time
+ * since then, at most. All this is looked at here, as who asks for pages waits for them. */
 static bool keeps(ClientObject *c, Mapping *mapping)
 {
     if (c->closed || !c->pid) /* a forked child is given no more of them */
         return false;
-    long faults = page_faults();
+    int64_t now = monotonic_ns();
     if (mapping->faults == NEW) {
+        mapping->since = now;
+        mapping->faults = page_faults();
         bool shows = shows_segment(c, mapping);
         mapping->budget_ns = LOOKS * mapping->look_ns;
         return shows;
     }
-    mapping->budget_ns += (faults - mapping->faults) * FAULT_NS + (monotonic_ns() - mapping->since) / SHARE;
+    mapping->budget_ns += MAP_NS + (now - mapping->since) / SHARE;
+    mapping->since = now;
+    if (mapping->budget_ns < mapping->look_ns) {
+        long faults = page_faults();
+        mapping->budget_ns += (faults - mapping->faults) * FAULT_NS;
+        mapping->faults = faults;
+    }
     if (mapping->budget_ns < mapping->look_ns || !shows_segment(c, mapping))
         return false;
     mapping->budget_ns -= mapping->look_ns;
@@ -169,13 +179,10 @@ codec_pages *private_pages(void *client, const unsigned char *data, size_t size)
     if (size < COPIED_BELOW || !c->pid)
         return NULL;
     Mapping *mapping = find_kept(c->s.base + begin, whole);
-    if (mapping) {
+    if (mapping)
         take_kept(mapping);
-        mapping->faults = page_faults();
-        mapping->since = monotonic_ns();
-    } else if (!(mapping = new_mapping(c, begin, whole))) {
+    else if (!(mapping = new_mapping(c, begin, whole)))
         return NULL;
-    }
     mapping->pages = (codec_pages){mapping->begin + (offset - begin), 0, end_mapping};
     link_first(&used, mapping);
     return &mapping->pages;

@@ -150,7 +150,7 @@ class EngineLinks:
     def _heard(
         self,
         message: messages.ToPeer | EngineUp | EngineUsed | EngineDown,
-        frame: bytes,
+        frame: messages.Frame,
         shell: Shell,
         printing: Printing,
     ) -> None:

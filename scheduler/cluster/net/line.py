@@ -11,11 +11,11 @@ from typing import Any
 
 from ...ipc.fitting import encode
 from ...ipc.transport import ConnectionLost, ProtocolError, decode, decoder
-from ..messages import CHUNK_BYTES, MAX_FRAME_BYTES, Message
+from ..messages import CHUNK_BYTES, MAX_FRAME_BYTES, Frame, Message
 from .reliable import BUDGET_BYTES, WINDOW_BYTES, Overrun
 
 _sizes = struct.Struct("<II")  # of a message, and of what comes behind it
-READ_BYTES = 1 << 20
+READ_BYTES = 64 << 10  # of messages; what comes behind one is read into its place
 
 
 class Line:
@@ -38,7 +38,11 @@ class Line:
         self._sock, self._decoder = sock, decoder(accepts)
         self._out: deque[memoryview] = deque()
         self._kept_bytes = 0
-        self._in = bytearray()
+        self._buffer, self._in = bytearray(READ_BYTES), bytearray()
+        # Whose frame has begun to come, that frame, and how much of it has come.
+        self._message: Any = None
+        self._frame: bytearray | None = None
+        self._come = 0
         self._wants_room = False
 
     def fileno(self) -> int:
@@ -101,7 +105,7 @@ class Line:
         return room
 
     # ---- receiving
-    def receive_ready(self) -> list[tuple[Any, bytes]]:
+    def receive_ready(self) -> list[tuple[Any, Frame]]:
         """The messages that are here, each with what came behind it.
 
         Raises
@@ -112,29 +116,49 @@ class Line:
             What arrives is no message of this line.
         """
         try:
-            data = self._sock.recv(READ_BYTES)
+            if self._frame is None:
+                return self._receive_messages()
+            while self._come < len(self._frame):
+                self._come += self._receive_into(memoryview(self._frame)[self._come :])
         except BlockingIOError:
             return []
-        except OSError as error:
-            raise ConnectionLost(str(error)) from error
-        if not data:
-            raise ConnectionLost("the other end has closed the connection")
-        self._in += data
-        found: list[tuple[Any, bytes]] = []
+        found, self._frame = (self._message, self._frame), None
+        return [found]
+
+    def _receive_messages(self) -> list[tuple[Any, Frame]]:
+        self._in += memoryview(self._buffer)[: self._receive_into(self._buffer)]
+        found: list[tuple[Any, Frame]] = []
         at = 0
-        while at + _sizes.size <= len(self._in):
-            n_message, n_frame = _sizes.unpack_from(self._in, at)
-            if n_message > MAX_FRAME_BYTES or n_frame > CHUNK_BYTES:
-                raise ProtocolError(f"a message of {n_message:,} + {n_frame:,} bytes")
-            begin = at + _sizes.size
-            end = begin + n_message + n_frame
-            if end > len(self._in):
-                break
-            message = decode(self._decoder, bytes(self._in[begin : begin + n_message]))
-            found.append((message, bytes(self._in[begin + n_message : end])))
-            at = end
+        with memoryview(self._in) as here:
+            while at + _sizes.size <= len(here):
+                n_message, n_frame = _sizes.unpack_from(here, at)
+                if n_message > MAX_FRAME_BYTES or n_frame > CHUNK_BYTES:
+                    raise ProtocolError(f"a message of {n_message:,} + {n_frame:,} bytes")
+                begin = at + _sizes.size + n_message
+                if begin > len(here):
+                    break
+                message = decode(self._decoder, bytes(here[begin - n_message : begin]))
+                frame = bytes(here[begin : begin + n_frame])
+                at = begin + len(frame)
+                if len(frame) == n_frame:
+                    found.append((message, frame))
+                else:  # the rest is read into its place
+                    self._message, self._come = message, len(frame)
+                    self._frame = bytearray(n_frame)
+                    self._frame[: self._come] = frame
         del self._in[:at]
         return found
+
+    def _receive_into(self, place: bytearray | memoryview) -> int:
+        try:
+            n = self._sock.recv_into(place)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise ConnectionLost(str(error)) from error
+        if not n:
+            raise ConnectionLost("the other end has closed the connection")
+        return n
 
     def close(self) -> None:
         """Give the descriptor back."""

@@ -161,7 +161,7 @@ class Peer:
 
     # ---- from outside
     def receive(
-        self, message: messages.ToPeer, frame: bytes = b"", has_room: Callable[[], bool] = lambda: True
+        self, message: messages.ToPeer, frame: messages.Frame = b"", has_room: Callable[[], bool] = lambda: True
     ) -> None:
         """Take in what the other node says.
 

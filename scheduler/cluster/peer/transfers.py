@@ -31,7 +31,7 @@ from ....objstore._core import (
     StoreError,
 )
 from .. import messages
-from ..messages import CHUNK_BYTES, Chunk, Copied, Fetch, Redirect
+from ..messages import CHUNK_BYTES, Chunk, Copied, Fetch, Frame, Redirect
 from .broadcast import HOME, Key, Tree
 from .capacity import is_full
 from .objects import ForeignFault
@@ -190,7 +190,7 @@ class Transfers:
         while arrival.asked < arrival.size and arrival.asked < arrival.come + WINDOW * CHUNK_BYTES:
             self._ask(key, arrival)
 
-    def chunk(self, chunk: Chunk, frame: bytes) -> None:
+    def chunk(self, chunk: Chunk, frame: Frame) -> None:
         """Bytes have come, of an object of the peer or a copy that it has."""
         if chunk.home:
             home = self._reach(chunk.home)
@@ -206,7 +206,7 @@ class Transfers:
         elif arrival is None or arrival.source != HOME or not self._take(key, arrival, chunk.at, frame):
             raise ForeignFault(f"it sends bytes of object {chunk.slot} that nobody has asked for")
 
-    def copy_came(self, source: int, chunk: Chunk, frame: bytes) -> None:
+    def copy_came(self, source: int, chunk: Chunk, frame: Frame) -> None:
         """Another node has sent bytes of an object of this one's, or has none. What does not fit may be late: it is no
         fault."""
         key = chunk.slot, chunk.generation
@@ -216,7 +216,7 @@ class Transfers:
         if not chunk.found or not self._take(key, arrival, chunk.at, frame):
             self._ask_home(key, arrival)
 
-    def _take(self, key: Key, arrival: Arrival, at: int, frame: bytes) -> bool:
+    def _take(self, key: Key, arrival: Arrival, at: int, frame: Frame) -> bool:
         if at != arrival.come or at + len(frame) > arrival.asked:
             return False
         if arrival.gathered is None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.flags import Counter, Flag
-from support.waiting import wait_until
+from support.waiting import wait_until, wait_until_saved
 
 import cellmesh as cm
 from cellmesh.exceptions import ActorDiedError, ActorUnavailableError, TaskCancelledError
@@ -379,6 +379,7 @@ def test_what_it_has_saved_it_finds_in_its_next_life(on_engine: ModuleType) -> N
 
     actor = Saves.remote()
     assert get([actor.save.remote() for _ in range(3)]) == [0.0] * 3
+    wait_until_saved(800_000)
     with pytest.raises(ActorUnavailableError):
         get(actor.die.remote())
     assert get(actor.save.remote()) == 100_000

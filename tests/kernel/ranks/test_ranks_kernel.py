@@ -165,7 +165,8 @@ def test_pdb_over_the_frames_of_a_rank_that_has_failed(ranks: Kernel) -> None:
     said = talk(ranks, "%inspect --pdb", "p half, n, rank", "q")
     assert said.startswith(f"> Cell In[{number}](4)share()\n-> return half / n\n(6, 0")
     assert text(ranks, ranks.run("%%ranks\nbarrier()\nrank")) == "rank 0:\n  0\nrank 1:\n  1", "the rank goes on"
-    assert "or a rank that has failed in the last cell of %%ranks" in error(ranks, "%inspect --pdb")[1]
+    assert talk(ranks, "%inspect --pdb", "p rank", "q").endswith("\n1\n"), "it is the last error still"
+    assert "or a rank that has failed in the last cell of %%ranks" in error(ranks, "%inspect --pdb 1")[1]
     failed(ranks, "%%ranks 0 --keep-frames\nvalue = 1 / 0")
     assert "in the last cell of %%ranks rank 0 failed" in error(ranks, "%inspect --pdb 1")[1]
 

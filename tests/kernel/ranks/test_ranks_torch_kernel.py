@@ -1,4 +1,4 @@
-"""`%ranks --backend shared` in a real kernel: collectives of torch that can be seen into."""
+"""torch's process group of ranks in a real kernel: collectives that can be seen into."""
 
 from __future__ import annotations
 
@@ -71,6 +71,10 @@ def test_who_would_wait_for_ever_in_a_part_of_the_ranks_is_told_for_whom(ranks: 
     assert "rank 1 interrupted at barrier of the ranks 0,1: rank 0 has failed" in told
     shown, told = failed(ranks, "%%ranks\nif rank == 0: dist.new_group([0, 1])")
     assert "rank 0 waited at a group of the ranks (0, 1) for ever: rank 1 ended the cell without it" in told
+    alone = "%%ranks\npart = dist.new_group([1, 0])\nif rank: dist.send(torch.ones(2), 0, group=part)"
+    shown, told = failed(ranks, alone)
+    message = "message 0 from rank 1 to 0 of float32 (2,)"
+    assert f"GroupBrokenError: rank 1 waited at {message} for ever: rank 0 ended the cell without it" in shown
     assert text(ranks, ranks.run(SUMS)) == SUMMED
 
 
@@ -160,5 +164,43 @@ def test_gloo_and_the_panel_is_told_of_its_collectives_and_of_barriers(ranks: Ke
         ]:
             wait_until(lambda cell=cell, what=what: told(cell, what), what=what)
         wait_until(lambda: all(s.ended for some in panel.collectives().values() for s in some), what="their ends")
+    assert text(ranks, ranks.run(SUMS)) == SUMMED
+    ranks.run("%ranks stop")
+
+
+def test_without_a_backend_the_process_group_begins_with_torch(fresh_kernel: Kernel) -> None:
+    fresh_kernel.run("%load_ext cellmesh\n%ranks 3", 60)
+    assert text(fresh_kernel, fresh_kernel.run("%%ranks\nimport sys\n'torch' in sys.modules")) == "ranks 0-2:\n  False"
+    first = "%%ranks 0,2\nimport torch\nimport torch.distributed as dist\nx = torch.full((2,), rank + 5.0)\n"
+    message = fresh_kernel.run(f"{first}dist.send(x, 2) if rank == 0 else dist.recv(x, 0)\nx.tolist()", 60)
+    assert text(fresh_kernel, message) == "ranks 0, 2:\n  [5.0, 5.0]", "the others need not have come"
+    assert text(fresh_kernel, fresh_kernel.run("%%ranks 1\n'torch' in sys.modules")) == "rank 1:\n  False"
+    fresh_kernel.run(TOTAL)
+    summed = "ranks 0-2:\n  [6.0, 6.0]"
+    assert text(fresh_kernel, fresh_kernel.run(SUMS, 60)).endswith(summed), "the notebook's function brings torch along"
+    told = failed(fresh_kernel, "%%ranks 0,1\ntotal(torch.ones(2))")[1]
+    assert told == f"ranks 0-1 waited at {PLACE} for ever: rank 2 does not run the cell"
+    assert text(fresh_kernel, fresh_kernel.run(SUMS)) == summed
+    failed(fresh_kernel, "%%ranks\nimport os\nif rank == 1: os._exit(3)")
+    fresh_kernel.run("%ranks restart", 60)
+    assert text(fresh_kernel, fresh_kernel.run(SUMS, 60)).endswith(summed)
+
+
+def test_without_a_backend_the_user_may_begin_another_process_group(ranks: Kernel) -> None:
+    ranks.run("%ranks stop")
+    ranks.run("%ranks 2", 60)
+    assert text(ranks, ranks.run("%%ranks\nimport torch.distributed as dist\ndist.get_backend()", 60)) == (
+        "ranks 0-1:\n  'shared'"
+    )
+    begun = ranks.run(
+        f"%%ranks\n{TOTAL}\ndist.init_process_group('gloo')\n(total(torch.ones(1)), dist.get_backend())", 60
+    )
+    assert text(ranks, begun) == "ranks 0-1:\n  (tensor([2.]), 'gloo')"
+    assert text(ranks, ranks.run("%%ranks\ndist.get_backend()")) == "ranks 0-1:\n  'gloo'"
+    ranks.run("%ranks stop")
+    ranks.run("%ranks 2", 60)
+    ranks.run(f"%%ranks\n{TOTAL}\ntotal(torch.ones(1))", 60)
+    words = failed(ranks, "%%ranks\ndist.init_process_group('gloo')")[0]
+    assert "trying to initialize the default process group twice" in words, "what is used stays"
     assert text(ranks, ranks.run(SUMS)) == SUMMED
     ranks.run("%ranks stop")

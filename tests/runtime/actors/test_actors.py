@@ -13,6 +13,7 @@ from support.flags import Counter, Flag
 from support.waiting import wait_until
 
 import cellmesh
+from cellmesh.session.current import running
 from cellmesh.submit import actor_class
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
@@ -525,3 +526,17 @@ def test_an_actor_that_cannot_be_placed_ends_with_its_last_handle_and_a_cancelle
     assert rows()[0]["pending_calls"] == 0
     del actor
     assert not rows()
+
+
+def test_one_place_of_the_table_is_listed_as_among_all(cm: ModuleType) -> None:
+    actors = [cm.remote(Base).remote(n) for n in range(3)]
+    assert cm.get([actor.value.remote() for actor in actors]) == [0, 1, 2]
+    client = running().client
+
+    def listed(*index: int) -> list[dict[str, object]]:
+        return [{name: fact for name, fact in row.items() if name != "meta"} for row in client.actors(*index)]
+
+    rows = listed()
+    assert len({row["index"] for row in rows}) >= 3
+    assert [listed(row["index"]) for row in rows] == [[row] for row in rows]
+    assert listed(4000) == []

@@ -135,8 +135,12 @@ def test_a_group_is_a_table_of_what_its_members_run_and_their_memory(cm: ModuleT
         rows = re.findall("<tr>(.*?)</tr>", workers._repr_html_())
         return [re.findall("<t[hd]>(.*?)</t[hd]>", row) for row in rows]
 
-    wait_until(lambda: table()[2][4] != "", what="what member 1 runs")
-    head, idle, runs, dead = table()
+    def settled() -> list[list[str]]:  # member 0 has begun, 1 is in its call, and of 2 nothing is left
+        rows = table()
+        there = [[bool(cell) for cell in row[4:]] for row in rows[1:]]
+        return rows if there == [[False, True], [True, True], [False, False]] else []
+
+    head, idle, runs, dead = wait_until(settled, what=f"the members as they are wanted: {table()}")
     assert head == ["rank", "state", "process", "node", "runs", "memory"]
     assert (idle[4], runs[4], dead[4]) == ("", "Member[1].meet", "")
     assert re.fullmatch(r"[\d.]+ MB", idle[5]) and re.fullmatch(r"[\d.]+ MB", runs[5]) and dead[5] == ""

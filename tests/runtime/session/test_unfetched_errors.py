@@ -9,9 +9,11 @@ import threading
 from types import ModuleType
 
 import pytest
+from cellmesh.scheduler.ipc.messages import WorkerDied
 from support.waiting import wait_until
 
 import cellmesh
+from cellmesh.session.current import running
 from cellmesh.session.unfetched_errors import UnfetchedErrors
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.session("shared")]
@@ -65,6 +67,19 @@ def test_what_is_fetched_is_not_shown(cm: ModuleType, shown) -> None:
     fail.remote("sentinel")
     wait_until(lambda: "ValueError: sentinel" in shown())
     assert not [word for word in ("fetched\n", "inherited", "inside") if f"ValueError: {word}" in shown()]
+
+
+def test_the_news_of_a_death_does_not_replace_the_error_that_was_fetched_before_it(cm: ModuleType) -> None:
+    """It comes by another way, and sometimes later."""
+    ref = cm.remote(max_retries=0)(lambda: os._exit(3)).remote()
+    with pytest.raises(cm.exceptions.WorkerCrashedError):
+        cm.get(ref)
+    session, other = running(), ref.creator + 1_000_000
+    session.hear(WorkerDied(pid=1, index=-1, code=3, task=ref.creator))
+    assert session.errors.of(ref.creator)[0].startswith("WorkerCrashedError: ")
+    for code in (3, -9):
+        session.hear(WorkerDied(pid=1, index=-1, code=code, task=other))
+    assert session.errors.of(other)[0] == "its process was killed by SIGKILL", "of two attempts the last counts"
 
 
 def test_many_errors_are_few_lines(cm: ModuleType, shown) -> None:

@@ -80,20 +80,23 @@ def test_a_deleted_attribute_is_gone_in_processes_that_had_it(cell: Any) -> None
 
 @pytest.mark.parametrize("old", ["cm.put(Tool())", "make.remote()", "Holder.remote().make.remote()"])
 def test_an_old_value_brings_nothing_back(cell: Any, old: str) -> None:
-    """Neither in the notebook nor in a worker, whatever it comes to."""
+    """Neither in the notebook nor in a worker that has a newer state, whatever it comes to."""
     cell(
         "class Tool:\n    k = 1\n    def use(self):\n        return self.k, Tool.k\n"
         "@cm.remote\ndef make():\n    return Tool()\n"
         "@cm.remote\nclass Holder:\n    def make(self):\n        return Tool()\n"
         "@cm.remote\ndef use(x):\n    return x.use()\n"
-        "@cm.remote\ndef use_both(x):\n    return *x.use(), Tool.k\n"
+        "@cm.remote\ndef use_named(x):\n    return *x.use(), Tool.k\n"
+        "@cm.remote\ndef use_both(x, y):\n    return x.use(), y.use()\n"
         "@cm.remote\nclass User:\n    def use(self, x):\n        return *x.use(), Tool.k\n"
         f"old = {old}\ncm.wait([old])\nseen = get(use.remote(old))"
     )
     assert cell("Tool.k = 5\nseen = get(old).use(), Tool.k") == ((5, 5), 5)
-    assert cell("seen = get([use_both.remote(old), User.remote().use.remote(old)])") == [(5, 5, 5)] * 2
+    assert cell("seen = get(use.remote(old))") == (1, 1), "no process has heard of the change"
+    assert cell("seen = get([use_named.remote(old), User.remote().use.remote(old)])") == [(5, 5, 5)] * 2
     assert cell("new = cm.put(Tool())\nseen = get([use.remote(new) for _ in range(8)])") == [(5, 5)] * 8
-    assert cell("seen = get([use.remote(x) for x in (new, old) * 4])") == [(5, 5)] * 8, "the newest counts"
+    seen = cell("seen = get([use_both.remote(*pair) for pair in ((new, old), (old, new)) * 4])")
+    assert seen == [((5, 5), (5, 5))] * 8, "the newest counts"
 
 
 def test_what_a_task_sets_on_a_class_does_not_come_back_with_its_value(cell: Any) -> None:

@@ -15,6 +15,8 @@ from support.flags import Counter, Flag
 from support.waiting import wait_until
 
 import cellmesh
+from cellmesh.session.current import running
+from cellmesh.session.notifier import MOST_CALLERS
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.session("shared")]
 
@@ -74,6 +76,21 @@ def test_leaving_the_block_waits_for_all(cm: ModuleType, flag: Callable[[str], F
     assert all(ref.client.ready(ref) for ref in (held, *rest, added, own, *several, stream.completed()))
     assert cm.get([*rest, added, own]) == [*range(0, 40, 2), 2, 8]
     assert repr(g) == "<task group, closed: 0 of 25 tasks have not ended>"
+
+
+def test_nobody_keeps_the_values_of_a_group_that_has_ended(cm: ModuleType) -> None:
+    """Not even the threads that call back, if they are late."""
+    session, late, there = running(), threading.Event(), cm.put(0)
+    for _ in range(MOST_CALLERS):
+        session.notifier.add(there, None, late.wait)
+    try:
+        with cm.task_group() as g:
+            values = [g.submit(double, i) for i in range(20)]
+        ids = {ref.hex() for ref in values}
+        del values
+        wait_until(lambda: not ids & {row["id"] for row in session.client.objects()}, what="the values to go")
+    finally:
+        late.set()
 
 
 def test_a_failure_cancels_the_others_while_the_block_goes_on(cm: ModuleType, flag: Callable[[str], Flag]) -> None:

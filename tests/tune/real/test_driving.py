@@ -18,6 +18,8 @@ from support.waiting import wait_until
 import cellmesh
 from cellmesh import front_end, tune
 from cellmesh.session.current import running
+from cellmesh.tune import tuner
+from cellmesh.tune.running import launching
 
 pytestmark = [
     pytest.mark.usefixtures("session"),
@@ -59,17 +61,39 @@ def test_stop_of_one_and_of_all() -> None:
         search.stop(trial=2)
 
 
-def test_an_interrupt_while_a_new_experiment_is_being_shown_stops_it(
+@pytest.mark.parametrize(
+    ("place", "verbose"),
+    [("preload", 1), ("preload", 0), ("experiment_started", 1), ("experiment_started", 0), ("show_progress", 1)],
+)
+def test_an_interrupt_before_somebody_waits_for_a_new_experiment_stops_it(
+    place: str, verbose: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def is_interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    owners = {"preload": launching, "experiment_started": type(front_end.current), "show_progress": tuner}
+    monkeypatch.setattr(owners[place], place, is_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tune.Tuner(endless, name="shown", verbose=verbose).fit()
+    assert capsys.readouterr().err.count("shown has been stopped") == verbose
+    assert tune.attach("shown").wait(20).is_over
+
+
+def test_an_interrupt_is_silent_also_where_an_experiment_is_resumed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def is_interrupted(self: front_end.FrontEnd, experiment: tune.Experiment) -> None:
+    search = tune.Tuner(endless, name="again").start()
+    search.stop()
+    search.wait()
+
+    def is_interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(type(front_end.current), "experiment_started", is_interrupted)
     with pytest.raises(KeyboardInterrupt):
-        tune.Tuner(endless, name="shown").fit()
-    assert "shown has been stopped" in capsys.readouterr().err
-    assert tune.attach("shown").wait(20).is_over
+        tune.Tuner(endless, name="again", if_exists="resume", verbose=0).fit()
+    assert not capsys.readouterr().err
+    assert tune.attach("again").wait(20).is_over
 
 
 def test_pause_and_resume_of_one_and_of_all() -> None:

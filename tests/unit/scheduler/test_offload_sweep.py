@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 
 from cellmesh.scheduler.local_scheduler.offload_sweep import FIRST_STEP_BYTES, Notices, Sweeper
+from cellmesh.scheduler.node.offload_dir import SCRATCH
 from support.waiting import wait_until
 
 
@@ -22,6 +23,7 @@ def test_notices_come_at_the_first_object_and_at_each_doubling() -> None:
 def test_the_sweeper_deletes_what_nobody_wants_and_nothing_else(tmp_path: Path) -> None:
     for name in ("wanted", "unwanted", "gone"):
         (tmp_path / name).touch()
+    (tmp_path / f"{SCRATCH}x").mkdir()  # which is no object's
 
     def unwanted(names: list[str]) -> list[str]:
         (tmp_path / "gone").unlink(missing_ok=True)
@@ -32,7 +34,7 @@ def test_the_sweeper_deletes_what_nobody_wants_and_nothing_else(tmp_path: Path) 
     wait_until(lambda: not (tmp_path / "unwanted").exists())
     (tmp_path / "unwanted").touch()
     sweeper.ask()  # while it may still run
-    wait_until(lambda: [path.name for path in tmp_path.iterdir()] == ["wanted"])
+    wait_until(lambda: {path.name for path in tmp_path.iterdir()} == {"wanted", f"{SCRATCH}x"})
     wait_until(lambda: not sweeper._runs)
 
 

@@ -96,25 +96,40 @@ def test_output_is_bounded_and_says_that_it_was_cut() -> None:
     assert len(output.parts) == folding.N_DISPLAYS_MAX + 1
 
 
-def test_html_of_a_strip_escapes_text_and_folds_up_what_is_long() -> None:
-    long = "line\n" * 30
-    page = strip_html([Folded((0,), (Text("stdout", "<b>"),)), Folded((1,), (Text("stdout", long),))], ["<i> waits"])
+def n_tabs(page: str) -> int:
+    assert page.count("<details name=") in (0, page.count("<details"))
+    return page.count("<details name=")
+
+
+LONG = (Text("stdout", "line\n" * (folding.N_LINES_SHORT + 5)),)
+
+
+def test_html_of_a_strip_escapes_text_and_has_tabs_for_what_is_long() -> None:
+    page = strip_html([Folded((0,), (Text("stdout", "<b>"),)), Folded((1,), LONG)], ["<i> waits"], name="one")
     assert "&lt;b&gt;" in page and "&lt;i&gt; waits" in page and "<b>" not in page
-    assert page.count("<details open>") == 1 and page.count("<details>") == 1 and "<script" not in page
+    assert n_tabs(page) == 2 and page.count('<details name="one" open>') == 1 and "<script" not in page
+    assert page.index("rank 0") < page.index("&lt;b&gt;") < page.index("rank 1") < page.index("line\nline")
     assert strip_html([Folded((0,), (Shown({"text/html": "<u>x</u>", "text/plain": "x"}),))], []).count("<u>x</u>") == 1
     assert strip_html([], []) == ""
+
+
+def test_short_outputs_of_few_and_what_all_have_are_seen_at_once() -> None:
+    short = [Folded((rank,), (Text("stdout", f"{rank}\n"),)) for rank in range(folding.N_BLOCKS + 1)]
+    assert n_tabs(strip_html(short, [])) == len(short)
+    assert n_tabs(strip_html(short[:-1], [])) == n_tabs(strip_html([Folded((0, 1), LONG)], [])) == 0
+    assert strip_html(short[:-1], []).count("<details open>") == folding.N_BLOCKS
 
 
 def test_ranks_in_words() -> None:
     assert (in_words((2,)), in_words((0, 1, 3))) == ("rank 2", "ranks 0-1, 3")
 
 
-def test_all_apart_nothing_is_folded_nor_folded_up_and_a_title_stands_above() -> None:
-    long = "line\n" * (folding.N_LINES_OPEN + 5)
-    parts = {rank: printed(long).parts for rank in (1, 0)}
+def test_all_apart_nothing_is_folded_nor_behind_a_tab_and_a_title_stands_above() -> None:
+    parts = {rank: LONG for rank in (1, 0)}
     assert [one.ranks for one in fold(parts, all_apart=True)] == [(0,), (1,)]
-    odd = fold({**parts, 2: printed(f"{long}odd\n").parts})
-    assert strip_html(odd, []).count("<details open>") == 1, "what is long is folded up, unless it is the first"
+    odd = fold({**parts, 2: (*LONG, Text("stderr", "odd\n"))})
+    assert n_tabs(strip_html(odd, [])) == 2
+    assert n_tabs(strip_html(odd, [], View(all=True))) == 0
     assert strip_html(odd, [], View(all=True)).count("<details open>") == 2
     assert strip_text([], [], View(title="In rank 0 <b>")) == "In rank 0 <b>"
     assert "In rank 0 &lt;b&gt;" in strip_html([], [], View(title="In rank 0 <b>"))
@@ -124,8 +139,8 @@ def test_a_value_in_words_is_as_long_as_it_looks_and_a_picture_is_long() -> None
     short = (Text("stdout", "hello\n"), Shown({"text/plain": "np.float64(3.05)"}))
     picture = (Text("stdout", "hello\n"), Shown({"text/plain": "<Figure>", "image/png": "aGVsbG8="}))
     first = Folded((0,), (Text("stdout", "first"),))
-    assert strip_html([first, Folded((1,), short)], []).count("<details open>") == 2
-    assert strip_html([first, Folded((1,), picture)], []).count("<details open>") == 1
+    assert n_tabs(strip_html([first, Folded((1,), short)], [])) == 0
+    assert n_tabs(strip_html([first, Folded((1,), picture)], [])) == 2
 
 
 @pytest.mark.parametrize(
