@@ -150,6 +150,28 @@ def test_a_name_is_taken_once_in_the_session(on_engine: ModuleType, somebody: No
 
 
 @makes
+def test_tasks_that_want_the_same_actor_make_it_once(on_engine: ModuleType) -> None:
+    shared = Logs.options(name="shared", get_if_exists=True)
+
+    @on_engine.remote
+    def add(i: int) -> list[Any]:
+        log = shared.remote()
+        return [log, on_engine.get(log.add.remote(i))]
+
+    @on_engine.remote
+    class Adder:
+        def add(self, i: int) -> list[Any]:
+            log = shared.remote()
+            return [log, on_engine.get(log.add.remote(i))]
+
+    adder = Adder.remote()
+    refs = [*[add.remote(i) for i in range(6)], *[adder.add.remote(i) for i in range(3)]]
+    logs, numbers = zip(*get(refs), strict=True)
+    assert len({*logs}) == 1
+    assert sorted(numbers) == list(range(1, 10))
+
+
+@makes
 def test_a_detached_one_stays_when_no_handle_is_left(on_engine: ModuleType) -> None:
     @on_engine.remote
     def make() -> int:
