@@ -72,7 +72,7 @@ class CollectiveMemory:
             raise ValueError(f"CollectiveMemory(slot_bytes={slot_bytes}): a slot has at least 1 byte")
         self.n_ranks: int = n_ranks
         # As large a slot as a part of one element for each rank needs.
-        (self.all,) = round_memories(1, n_ranks, max(slot_bytes, LINE_BYTES * n_ranks))
+        self.all: RoundMemory = round_memories(1, n_ranks, max(slot_bytes, LINE_BYTES * n_ranks))[0]
         self.times: CollectiveTimes = CollectiveTimes(n_ranks)
         # Of a rank that waits for a message the number of the pair, from 1, negative in a part of the group; else 0.
         self.awaits: NDArray[np.int64] = shared_array(n_ranks, np.int64)
