@@ -28,7 +28,8 @@ class Living(Struct):
     run. These, by number: `line`: those that the engine has not been given, in order; `given`: those that it has, in
     order; `came`: what was told of some of these, before it was its turn; `begun`: those that have ended with it, and
     had begun. `turn`: the next. `kept`: objects that it was given and refers to still; `names`: what its
-    pocket calls those that it has made. `is_killed`: home wants it ended, and its end is not yet told: it is given no
+    pocket calls those that it has made; `brought`: what answers to its calls have, by their numbers, of which it has
+    not said yet whether it keeps that. `is_killed`: home wants it ended, and its end is not yet told: it is given no
     more calls. `end`: it has ended."""
 
     key: Key
@@ -42,6 +43,7 @@ class Living(Struct):
     begun: list[int] = []
     kept: set[Key] = set()
     names: dict[Key, Key] = {}
+    brought: dict[int, list[Key]] = {}
     is_killed: bool = False
     end: ActorEnded | None = None
     is_told: bool = False  # the end

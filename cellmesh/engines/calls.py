@@ -67,6 +67,7 @@ class Call(Struct):
     # To calls that it has made, by their numbers there: what was said and is not known to be heard, and whether it
     # should be by now.
     answers: dict[int, tuple[bytes, bool]] = {}
+    brought: dict[int, list[Key]] = {}  # by answers to these: it may refer to that
     early: list[tuple[Progress, Sequence[Blob]]] = []  # what came before what was said earlier
 
     @property

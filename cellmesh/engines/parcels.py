@@ -115,7 +115,8 @@ class Done(Struct, frozen=True, array_like=True):
     `actor`: what the pocket calls the one that it has constructed; `saved`: which of `made` its actor has saved last;
     `kept`: what that was given and refers to beyond this call;
     `gone`: of what it has made, what it does not refer to any more: all others it may name again. `turn`: how often the
-    pocket has told of such things before."""
+    pocket has told of such things before. `unanswered`: of an actor, as of `Progress`: what other answers have brought
+    is among `kept`, if it is."""
 
     failed: bool
     values: list[Given]
@@ -130,6 +131,7 @@ class Done(Struct, frozen=True, array_like=True):
     kept: list[Key] = []
     gone: list[Key] = []
     turn: int = 0
+    unanswered: list[int] = []
 
 
 class Outcomes(Struct, frozen=True, array_like=True):

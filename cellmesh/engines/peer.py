@@ -363,7 +363,7 @@ class EnginePeer:
         if call.handle is None:
             self._packing.discard(number)
         self._in_use.change(call.uses, {})
-        self._values.drop([*call.needs, *call.names.values()])
+        self._values.drop([*call.needs, *call.names.values(), *chain.from_iterable(call.brought.values())])
         for _, blobs in call.early:
             self._engine.release(blobs)
         if living is not None:
@@ -413,7 +413,8 @@ class EnginePeer:
         for number in living.line:  # home lets them stand in line again, as all of which it does not hear
             self._values.drop(self._calls.pop(number).needs)
         living.line.clear()
-        self._keep(living, [])
+        self._values.drop([*self._keep(living, []), *chain.from_iterable(living.brought.values())])
+        living.brought.clear()
         self._note_made(living, {}, list(living.names))
         end = living.end
         code, for_good = exit_code_of(end.kind, end.code, end.has_left), end.has_left
@@ -438,12 +439,12 @@ class EnginePeer:
             living.uses = self._in_use.change({}, task.hold)
         return living
 
-    def _keep(self, living: Living, keys: Iterable[Key]) -> None:
-        """It refers to these, of what it was given, and to no others."""
+    def _keep(self, living: Living, keys: Iterable[Key]) -> list[Key]:
+        """It refers to these, of what it was given, and to no others: which are let go of then."""
         kept = {key for key in keys if key in self._values}
         self._values.hold(kept - living.kept)
         before, living.kept = living.kept, kept
-        self._values.drop(before - kept)
+        return [*(before - kept)]
 
     def _note_made(self, who: Living | Call, made: dict[Key, Key], gone: list[Key]) -> None:
         """It may name again what it has made, but not what is gone."""
@@ -477,7 +478,7 @@ class EnginePeer:
             return []
         self._engine.kill(living.actor, False)
         self._in_use.change(living.uses, {})
-        return [*living.kept, *living.names.values()]
+        return [*living.kept, *living.names.values(), *chain.from_iterable(living.brought.values())]
 
     def _ended_with_its_actor(self, call: Call, n_runs: int) -> None:
         living = self._called(call.task)
@@ -630,9 +631,10 @@ class EnginePeer:
         if progress.run != call.run:
             call.past_runs.add(call.run)
             call.run, call.n_news = progress.run, 0
-            self._values.drop(call.names.values())
+            self._values.drop([*call.names.values(), *chain.from_iterable(call.brought.values())])
             call.names.clear()
             call.answers.clear()
+            call.brought.clear()
         living = self._called(call.task)
         for n, piece in enumerate(progress.news, progress.at):
             if n < call.n_news:
@@ -678,7 +680,9 @@ class EnginePeer:
             return who.end is None and self._actors.get(who.key) is who
         return who.handle is not None and self._calls.get(who.task.number) is who
 
-    def _answer(self, who: Caller, number: int, message: bytes) -> None:
+    def _answer(self, who: Caller, number: int, message: bytes, keys: list[Key]) -> None:
+        self._values.hold(keys)
+        who.brought[number] = keys
         if isinstance(who, Living):
             self._engine.say(who.actor, message)
         else:
@@ -719,13 +723,16 @@ class EnginePeer:
         if done.saved is not None:
             self._values.secure(new[done.saved])
             saved = self._values.tell(new[done.saved])
-        constructed = None
+        constructed, unneeded = None, list[Key]()
         if call.task.creates is not None and (living := self._constructed(call, done)) is not None:
             constructed = Ref(*living.key)
             self._calls_out.move(call, living)
             living.names, call.names = call.names, {}
+            living.brought, call.brought = call.brought, {}
         if living is not None:
-            self._keep(living, done.kept)
+            unneeded = self._keep(living, done.kept)
+            for number in living.brought.keys() - set(done.unanswered):
+                unneeded += living.brought.pop(number)
             self._note_made(living, made, done.gone)
         if is_cancelled:
             self._fail(call, "cancelled")
@@ -733,6 +740,7 @@ class EnginePeer:
             self._end(call, values, done, constructed)
         if living is not None and saved is not None:
             self._send(messages.Checkpoint(Told(*living.key), saved), None)
+        self._values.drop(unneeded)  # home hears of that behind what names it
         if constructed is not None and living is not None:
             self._advance(living)
 

@@ -466,13 +466,23 @@ class Pocket(PocketCalls):
             kept=[] if self._actor is None else self._kept(),
             gone=gone,
             turn=self._next_turn(),
+            unanswered=[] if self._actor is None else self._calling.unanswered(),
         )
 
     def _refused(self, task: Task) -> Done:
         """There is no room for what it is given."""
         failed = Given(0, 0, Value(OBJECT_FAILED, code=FAILURE_STORE_FULL))
-        kept = [] if self._actor is None else self._kept()
-        return Done(True, [failed] * task.n_returns, [], os.getpid(), 0, kept=kept, turn=self._next_turn())
+        kept, unanswered = ([], []) if self._actor is None else (self._kept(), self._calling.unanswered())
+        return Done(
+            True,
+            [failed] * task.n_returns,
+            [],
+            os.getpid(),
+            0,
+            kept=kept,
+            turn=self._next_turn(),
+            unanswered=unanswered,
+        )
 
     def _next_turn(self) -> int:
         turn, self._turn = self._turn, self._turn + 1

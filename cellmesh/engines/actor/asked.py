@@ -65,8 +65,8 @@ class CallsOut:
     values : Values
     send : callable (message)
         To the agent.
-    say : callable (who, number, message)
-        To the pocket of a caller, which calls the call so.
+    say : callable (who, number, message, keys)
+        To the pocket of a caller, which calls the call so. `keys`: what it may refer to from then on.
     is_there : callable (who) -> bool
         Whether a caller has a pocket still.
     made : callable (who, run, name, key)
@@ -79,7 +79,7 @@ class CallsOut:
         self,
         values: Values,
         send: Callable[[Message], None],
-        say: Callable[[Caller, int, bytes], None],
+        say: Callable[[Caller, int, bytes, list[Key]], None],
         is_there: Callable[[Caller], bool],
         made: Callable[[Caller, int, Key, Key], None],
         refused: Callable[[], Value],
@@ -224,7 +224,7 @@ class CallsOut:
             if actor is not None and asked.makes is not None:
                 self._made(asked.who, asked.run, asked.makes, key)
             answer = Answered(asked.pocket, asked.named, actor is None, [Given(*key, value)], [], [])
-            self._say(asked.who, asked.named, encode(answer))
+            self._say(asked.who, asked.named, encode(answer), [])
         if actor is not None:
             self._values.drop([key])
 
@@ -276,9 +276,10 @@ class CallsOut:
         if self._is_there(asked.who):
             data: list[bytes] = []
             given = {key: self._given(asked, key, data) for key in self._values.reachable(asked.own)}
+            keys = [*given]
             values = [given.pop(key) for key in asked.own]
             answer = Answered(asked.pocket, asked.named, asked.failed, values, list(given.values()), data)
-            self._say(asked.who, asked.named, encode(answer))
+            self._say(asked.who, asked.named, encode(answer), keys)
         self._values.drop(asked.own)
 
     def _given(self, asked: Asked, key: Key, data: list[bytes]) -> Given:

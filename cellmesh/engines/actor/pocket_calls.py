@@ -223,7 +223,10 @@ class PocketCalls(ABC):
         for given in said.objects:
             self._resolve(given, said.data)
         if (result := self._calling.answered(said)) is not None:
-            if (made := self._calling.has_made(said.number)) is not None:
+            made = self._calling.has_made(said.number)
+            if made is not None and result.status:
+                self._release({made: 1})
+            elif made is not None:
                 self._names[made] += 1  # home knows it by now
             self._peer.receive(Results([result]))
             self._peer.look()
@@ -250,7 +253,7 @@ class PocketCalls(ABC):
         while results := self._calling.abandon():
             for result in results:
                 if (made := self._calling.has_made(result.number)) is not None:
-                    self._names[made] += 1  # and is let go of like what home knows
+                    self._release({made: 1})
             self._peer.receive(Results(results))
             self._peer.look()  # what had no room takes their place
             self._note_answer()

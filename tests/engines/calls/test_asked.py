@@ -117,6 +117,17 @@ def test_a_large_answer_brings_its_bytes(calls: Calls) -> None:
     end(calls)
 
 
+def test_what_an_answer_brings_is_held_for_its_caller_when_the_answer_is_not_needed_any_more(calls: Calls) -> None:
+    calls.call()
+    ref = calls.home._tell(calls.home.make(Tree(b"inner")))
+    calls.answer(m.Value(OBJECT_READY, 3, b"yes", [ref]))
+    calls.tell(Progress(calls.number, 1, 1, [Called(POCKET, [], [], [], [RESULT])]))
+    assert calls.home.told[ref.slot, ref.generation] == 1
+    calls.home.drain()  # the caller has ended
+    assert not calls.home.told[ref.slot, ref.generation]
+    end(calls)
+
+
 def test_who_has_ended_hears_nothing_and_what_was_called_is_known(calls: Calls) -> None:
     calls.call()
     calls.home.drain()

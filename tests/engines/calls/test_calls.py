@@ -7,13 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from cellmesh.scheduler.cluster.peer.actors import MOST_CALLS
 from engines.calls.test_conformance_calls import Log, get
 from support.flags import Flag
 
-from cellmesh.exceptions import ActorDiedError, ActorUnavailableError
+from cellmesh.exceptions import ActorAlreadyExistsError, ActorDiedError, ActorUnavailableError
+from cellmesh.submit import actor_names
 
 
 def test_more_calls_than_may_be_under_way_are_all_made(start: Callable[..., ModuleType]) -> None:
@@ -103,6 +105,22 @@ def test_a_thread_of_a_task_makes_an_actor(start: Callable[..., ModuleType]) -> 
         return sum(cm.get([log.add.remote(1) for log in made]))
 
     assert get(make.remote()) == 4
+
+
+def test_a_name_that_another_one_takes_meanwhile_is_told(start: Callable[..., ModuleType]) -> None:
+    cm = start()
+    logs = cm.remote(Log).options(name="one")
+
+    @cm.remote
+    def make() -> list[Any]:
+        log = logs.remote()
+        with patch.object(actor_names, "claim", return_value=True), pytest.raises(ActorAlreadyExistsError):
+            logs.remote()  # as if it had been free when this was asked
+        return [log, cm.get(log.add.remote(1)), cm.get(log.add.remote(2))]
+
+    log, *numbers = get(make.remote())
+    assert numbers == [1, 2]
+    assert get(log.add.remote(3)) == 3
 
 
 def test_what_is_made_there_lives_here_if_it_asks_for_what_is_here(start: Callable[..., ModuleType]) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -14,8 +15,8 @@ from engines.test_conformance_actors import Counter, is_there
 from support.waiting import wait_until
 
 import cellmesh as cm
-from cellmesh.exceptions import ActorAlreadyExistsError, ActorDiedError, ActorUnavailableError, EngineUnsupportedError
 from cellmesh import util
+from cellmesh.exceptions import ActorAlreadyExistsError, ActorDiedError, ActorUnavailableError, EngineUnsupportedError
 from cellmesh.util import kv, list_named_actors
 
 makes = pytest.mark.capability("actor_makers")
@@ -25,11 +26,11 @@ Counters = cm.remote(Counter)
 
 
 @pytest.fixture
-def somebody() -> Iterator[Any]:
-    """A named actor, whose name is free after the test."""
+def somebody(on_engine: ModuleType) -> Iterator[None]:
+    """An actor of that name, which is free after the test."""
     actor = Logs.options(name="somebody").remote()
-    yield actor
-    cm.kill(actor)
+    yield
+    on_engine.kill(actor)
 
 
 @makes
@@ -130,7 +131,7 @@ def test_it_begins_again_and_can_be_killed(on_engine: ModuleType) -> None:
 
 
 @makes
-def test_a_name_is_taken_once_in_the_session(on_engine: ModuleType, somebody: Any) -> None:
+def test_a_name_is_taken_once_in_the_session(on_engine: ModuleType, somebody: None) -> None:
     @on_engine.remote
     def make() -> list[Any]:
         named = Logs.options(name="made there")
@@ -144,8 +145,30 @@ def test_a_name_is_taken_once_in_the_session(on_engine: ModuleType, somebody: An
 
     mine, found, again, other = get(make.remote())
     assert mine == found == again == on_engine.get_actor("made there")
-    assert other == somebody
+    assert other == on_engine.get_actor("somebody")
     on_engine.kill(mine)
+
+
+@makes
+def test_tasks_that_want_the_same_actor_make_it_once(on_engine: ModuleType) -> None:
+    shared = Logs.options(name="shared", get_if_exists=True)
+
+    @on_engine.remote
+    def add(i: int) -> list[Any]:
+        log = shared.remote()
+        return [log, on_engine.get(log.add.remote(i))]
+
+    @on_engine.remote
+    class Adder:
+        def add(self, i: int) -> list[Any]:
+            log = shared.remote()
+            return [log, on_engine.get(log.add.remote(i))]
+
+    adder = Adder.remote()
+    refs = [*[add.remote(i) for i in range(6)], *[adder.add.remote(i) for i in range(3)]]
+    logs, numbers = zip(*get(refs), strict=True)
+    assert len({*logs}) == 1
+    assert sorted(numbers) == list(range(1, 10))
 
 
 @makes
@@ -203,6 +226,23 @@ def test_methods_with_several_calls_at_a_time_make_actors(on_engine: ModuleType)
 
 
 @makes
+def test_a_task_with_an_environment_makes_an_actor_of_it(on_engine: ModuleType) -> None:
+    @on_engine.remote
+    class Reads:
+        def mode(self) -> str:
+            return os.environ["MODE"]
+
+    @on_engine.remote
+    def make() -> list[Any]:
+        reads = Reads.remote()
+        return [on_engine.get(reads.mode.remote()), reads]
+
+    for mode in ("first", "second"):
+        found, reads = get(make.options(runtime_env={"env_vars": {"MODE": mode}}).remote())
+        assert (found, get(reads.mode.remote())) == (mode, mode)
+
+
+@makes
 def test_an_actor_that_was_made_there_makes_another(on_engine: ModuleType) -> None:
     @on_engine.remote
     class Maker:
@@ -219,20 +259,33 @@ def test_an_actor_that_was_made_there_makes_another(on_engine: ModuleType) -> No
 
 
 @finds
-def test_a_task_finds_an_actor_by_its_name(on_engine: ModuleType, somebody: Any) -> None:
+def test_a_task_finds_an_actor_by_its_name(on_engine: ModuleType, somebody: None) -> None:
     @on_engine.remote
     def find(name: str) -> list[Any]:
         found = on_engine.get_actor(name)
         return [found, on_engine.get(found.add.remote("there")), on_engine.get_actor(name) == found]
 
     found, n, is_same = get(find.remote("somebody"))
-    assert (found, n, is_same) == (somebody, 1, True)
+    assert (found, n, is_same) == (on_engine.get_actor("somebody"), 1, True)
     with pytest.raises(ValueError, match=r"no actor named 'nobody'.* those with names are .*'somebody'"):
         get(find.remote("nobody"))
 
 
 @finds
-def test_a_method_finds_actors_by_their_names(on_engine: ModuleType, somebody: Any) -> None:
+def test_quick_tasks_find_an_actor_by_its_name(on_engine: ModuleType, somebody: None) -> None:
+    @on_engine.remote
+    def find(i: int) -> int:
+        if not i % 10:
+            on_engine.get_actor("somebody").add.remote(i)
+        return i
+
+    for _ in range(3):  # that they are quick is known by then
+        assert get([find.remote(i) for i in range(40)]) == list(range(40))
+    assert sorted(get(on_engine.get_actor("somebody").all.remote())) == sorted([0, 10, 20, 30] * 3)
+
+
+@finds
+def test_a_method_finds_actors_by_their_names(on_engine: ModuleType, somebody: None) -> None:
     @on_engine.remote
     class Finds:
         async def names(self) -> list[Any]:

@@ -973,6 +973,7 @@ static const struct operation operations[] = {
     {"drop saved actor", a_saved_actor, run_drop_handle},
     {"stand-in", a_remote_node, run_stand_in},
     {"host", a_remote_node, run_host},
+    {"make for a machine", a_remote_node, run_make},
     {"place here", tasks_that_ask, run_place_here},
     {"fail what has nowhere to run", tasks_that_ask, run_unrouted},
     {"direct", tasks_that_ask, run_direct},

@@ -204,10 +204,9 @@ static void a_saved_actor(void)
     an_actor();
     run_checkpoint();
 }
-static void run_host(void)
+static void ask_for_actor(struct actor_spec spec)
 {
     uint32_t made, constructor;
-    struct actor_spec spec = {.max_concurrency = 1, .flags = ACTOR_FLAG_ORDERED | ACTOR_FLAG_HOSTED};
     struct task_spec task_spec = {.function = function, .resource_class = class_small, .n_returns = 1};
     a = put_arena(100, NULL, 0);
     segment_lock(&remote);
@@ -216,6 +215,14 @@ static void run_host(void)
     client_drop(&remote, &made, 1);
     drop(a);
     check_sound();
+}
+static void run_host(void)
+{
+    ask_for_actor((struct actor_spec){.max_concurrency = 1, .flags = ACTOR_FLAG_ORDERED | ACTOR_FLAG_HOSTED});
+}
+static void run_make(void)
+{
+    ask_for_actor((struct actor_spec){.max_concurrency = 1, .name_hash = 7, .flags = ACTOR_FLAG_DETACHED});
 }
 static void a_machines_life(void)
 {
