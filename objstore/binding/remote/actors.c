@@ -109,8 +109,8 @@ PyObject *remote_host_actor(RemoteNodeObject *p, PyObject *args)
     Py_ssize_t n;
     uint32_t slot, task, made, saved = UINT32_MAX, *refs = NULL;
     if (remote_usable(p) < 0 || parse_slot(p, object, &slot) < 0 || check_value(p, slot) < 0 ||
-        parse_spec(spec_args, &actor) < 0 || parse_home(home, &actor) < 0 || (checkpoint != Py_None && parse_slot(p, checkpoint, &saved) < 0) ||
-        !(refs = parse_slots(p, list, 0, &n)))
+        parse_spec(spec_args, &actor) < 0 || parse_home(home, &actor) < 0 ||
+        (checkpoint != Py_None && parse_slot(p, checkpoint, &saved) < 0) || !(refs = parse_slots(p, list, 0, &n)))
         goto done;
     if (function >= p->s.h->touched_objects || n_dependencies > (size_t)n || attempt > UINT16_MAX ||
         arguments.len > UINT32_MAX) {

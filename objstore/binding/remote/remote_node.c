@@ -159,10 +159,11 @@ static PyMethodDef remote_node_methods[] = {
     REMOTE("kept", remote_kept, METH_O, "kept(resource_class, /)\n--\n\nThe ClassTerms."),
     REMOTE("shape", remote_shape, METH_O,
            "shape(resource_class, /)\n--\n\nWhat submits tasks of it, as long as there are any."),
-    REMOTE("host", remote_host_actor, METH_VARARGS,
-           "host(object, spec, function, shape, arguments, refs, n_dependencies, flags, attempt, origin, checkpoint, "
-           "placement=0, home=None, /)\n--\n\nBegins an actor of that machine here, or, for which it says what its home "
-           "knows, one whose home is here; the SubmittedTask that constructs it. None: the name is taken."),
+    REMOTE(
+        "host", remote_host_actor, METH_VARARGS,
+        "host(object, spec, function, shape, arguments, refs, n_dependencies, flags, attempt, origin, checkpoint, "
+        "placement=0, home=None, /)\n--\n\nBegins an actor of that machine here, or, for which it says what its home "
+        "knows, one whose home is here; the SubmittedTask that constructs it. None: the name is taken."),
     REMOTE("stand_in", remote_make_stand_in, METH_VARARGS,
            "stand_in(object, bytes, refs, spec, function, shape, /)\n--\n\nSeals an object, which stands for an actor "
            "of that machine from then on; its index. None: it was sealed already."),
