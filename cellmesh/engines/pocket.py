@@ -455,6 +455,7 @@ class Pocket(PocketCalls):
             self._export(saved, large, told, made)
         self._output.flush()
         gone = self._let_go(told, made, self._actor is not None)
+        kept, unanswered = self._refers_to()
         return Done(
             bool(result.status),
             values,
@@ -463,16 +464,16 @@ class Pocket(PocketCalls):
             result.ran,
             actor=None if result.actor is None else self._actor,
             saved=None if saved is None else (saved.slot, saved.generation),
-            kept=[] if self._actor is None else self._kept(),
+            kept=kept,
             gone=gone,
             turn=self._next_turn(),
-            unanswered=[] if self._actor is None else self._calling.unanswered(),
+            unanswered=unanswered,
         )
 
     def _refused(self, task: Task) -> Done:
         """There is no room for what it is given."""
         failed = Given(0, 0, Value(OBJECT_FAILED, code=FAILURE_STORE_FULL))
-        kept, unanswered = ([], []) if self._actor is None else (self._kept(), self._calling.unanswered())
+        kept, unanswered = self._refers_to()
         return Done(
             True,
             [failed] * task.n_returns,
@@ -508,10 +509,13 @@ class Pocket(PocketCalls):
         """Of what home may hear of by its name again, the slots of what nothing refers to any more."""
         return set(self._peer.remote_node.unused([slot for slot, _ in self._names]))
 
-    def _kept(self) -> list[Key]:
-        """What the actor was given, in this call or before, and still refers to."""
+    def _refers_to(self) -> tuple[list[Key], list[int]]:
+        """What the actor was given, in this call or before, and still refers to, and its calls without an answer, which
+        may bring more. Nothing, of a task."""
+        if self._actor is None:
+            return [], []
         self._peer.objects.release_unused()
-        return self._peer.objects.imports()
+        return self._peer.objects.imports(), self._calling.unanswered()
 
     def _given(self, key: Key, value: Value, large: list[bytes], told: Counter[Key], made: dict[Key, Given]) -> Given:
         """A value with its bytes; what it refers to, and has been made here, goes to `made` before."""

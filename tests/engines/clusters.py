@@ -12,6 +12,8 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
+import psutil
+
 HERE = Path(__file__).parent
 
 
@@ -44,6 +46,12 @@ class Cluster:
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait()
+
+
+def named(name: str) -> list[psutil.Process]:
+    """The processes of that name that this one has begun, or what it has begun has; the last one last."""
+    found = [process for process in psutil.Process().children(recursive=True) if process.name() == name]
+    return sorted(found, key=psutil.Process.create_time)
 
 
 @contextmanager

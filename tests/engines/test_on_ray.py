@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import psutil
 import pytest
+from engines.clusters import named
 from support.flags import Flag
 from support.waiting import wait_until
 
@@ -21,11 +21,6 @@ from cellmesh.exceptions import TaskCancelledError, WorkerCrashedError
 
 ENGINES = ["ray"]
 PATIENCE_S = 60.0
-
-
-def named(name: str) -> list[psutil.Process]:
-    """The processes of that name that this one has begun, or what it has begun has."""
-    return [process for process in psutil.Process().children(recursive=True) if process.name() == name]
 
 
 def test_a_worker_that_dies_is_tried_as_often_as_asked(on_engine: ModuleType, tmp_path: Path) -> None:

@@ -118,8 +118,9 @@ class CallsOut:
                 (tasks if actor != Ref(*AGENT) else self._for_agent).append(call)
             else:
                 refused.append((asked, why))
-            named.update(zip(results, own, strict=False))
-            known.update(named)
+            if makes is None:
+                named.update(zip(results, own, strict=True))
+                known.update(named)
         if tasks:
             self._send(Tasks(tasks))
         self._look_for_agent()

@@ -156,8 +156,10 @@ class Calling:
 
     def was_taken(self, made: Key) -> bool:
         """Whether the name was of what has its answer. Asked once."""
-        was, _ = made in self._taken, self._taken.discard(made)
-        return was
+        if made not in self._taken:
+            return False
+        self._taken.remove(made)
+        return True
 
     def abandon(self) -> list[Result]:
         """Nobody will answer those that are open: what they are told then."""

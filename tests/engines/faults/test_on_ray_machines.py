@@ -5,21 +5,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psutil
 import pytest
-from engines.clusters import cluster_of
+from engines.clusters import cluster_of, named
 from support.flags import Flag
 from support.waiting import wait_until
 
 import cellmesh
 
 PATIENCE_S = 60.0
-
-
-def raylets() -> list[psutil.Process]:
-    """Those that this process has begun, or what it has begun has; the last one last."""
-    found = [process for process in psutil.Process().children(recursive=True) if process.name() == "raylet"]
-    return sorted(found, key=psutil.Process.create_time)
 
 
 def test_a_machine_of_ray_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +37,7 @@ def check_that_its_tasks_run_elsewhere(folder: Path) -> None:
     refs = [wait.remote(n, begun[n], goes_on) for n in range(2)]
     for flag in begun:
         flag.wait()
-    *_, second = raylets()
+    *_, second = named("raylet")
     second.kill()
     goes_on.set()
     assert cellmesh.get(refs, timeout=PATIENCE_S) == [0, 1]
