@@ -142,6 +142,7 @@ PURE = (
     "cellmesh/engines/actors.py",
     "cellmesh/engines/addresses.py",
     "cellmesh/engines/calls.py",
+    "cellmesh/engines/connection/options.py",
     "cellmesh/engines/dask/terms.py",
     "cellmesh/engines/interface.py",
     "cellmesh/engines/kept.py",
