@@ -36,13 +36,14 @@ def mesh(options: argparse.Namespace) -> Any:
     if options.address and action != "connect":
         raise CellError(f"%mesh {action} takes no address; %mesh connect does")
     if action in ("start", "connect"):
+        from ...exceptions import UnknownArgumentError
         from ...startup.init import init
 
         try:
             if action == "connect":
                 return init(address=options.address or "auto", engine_options=options.engine_options)
             return init(**{name: getattr(options, name) for name in OF_START})
-        except (ValueError, ConnectionError) as error:  # of what was typed
+        except (ValueError, UnknownArgumentError, ConnectionError) as error:  # of what was typed
             raise CellError(f"%mesh {action}: {error}") from None
     if action == "stop":
         return _stop()

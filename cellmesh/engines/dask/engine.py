@@ -114,7 +114,7 @@ class DaskEngine(TaskEngine):
         self._actors: Any = None  # `DaskActors`, once there is a client
         self._told: Any = None  # the queue of what pockets and hosts tell
         self._listener: Any = None  # the task that takes it from there
-        self._has_sent = False  # packages of this program, to workers and to those that come
+        self._has_sent = False  # packages of this program
         self._is_over = False
 
     # ---- connection
@@ -157,17 +157,23 @@ class DaskEngine(TaskEngine):
         look = shipping.looks(shipping.ASKED)
         here = look()
         sent = shipping.SENT if ship is True else ()
-        if ship == "auto":
-            sent = shipping.to_send(here, await self._look_at_versions(look))
-        if sent:
-            unpack = unpacks({name: pack(folder) for name, folder in shipping.folders(sent).items()})
-            await self._client.run_on_scheduler(for_scheduler(unpack))
-            await self._client.register_plugin(for_workers(self._dask.WorkerPlugin, unpack), name=self._name)
-            self._has_sent = True
+        await self._send(sent)
         there = await self._look_at_versions(look)
+        if ship == "auto" and (sent := shipping.to_send(here, there)):
+            await self._send(sent)
+            there = await self._look_at_versions(look)
         if problem := shipping.problem(here, there, may_send=ship is not False, has_sent=bool(sent)):
             raise EngineVersionError(problem)
         return {name: here[name] for name in ("Python", *shipping.ASKED)}
+
+    async def _send(self, names: tuple[str, ...]) -> None:
+        """Packages of this program, to the scheduler, workers, and those that begin later."""
+        if not names:
+            return
+        self._has_sent = True
+        unpack = unpacks({name: pack(folder) for name, folder in shipping.folders(names).items()})
+        await self._client.run_on_scheduler(for_scheduler(unpack))
+        await self._client.register_plugin(for_workers(self._dask.WorkerPlugin, unpack), name=self._name)
 
     async def _look_at_versions(self, look: Callable[[], dict[str, str]]) -> dict[str, dict[str, str]]:
         workers = await self._client.run(look)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import threading
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
 import pytest
+from cellmesh.kernel_ext.cells.analysis.read import CellError
+from cellmesh.kernel_ext.magics.arguments import OF_START
+from cellmesh.kernel_ext.magics.mesh import mesh
 
 import cellmesh
 from cellmesh.cli.main import main
@@ -109,6 +113,16 @@ def test_what_has_no_sense_begins_no_session(arguments: dict[str, Any], kind: ty
         cellmesh.init(**{"engine_options": {"timeout": 1}, **arguments})
     assert words in str(told.value)
     assert not cellmesh.is_initialized()
+
+
+def test_the_magic_takes_them() -> None:
+    line = argparse.Namespace(action="connect", address="fake:", **dict.fromkeys(OF_START))
+    line.engine_options = {"ship": True}
+    with pytest.raises(CellError, match=r"%mesh connect: init\(engine_options=...\) has no option 'ship' for fake"):
+        mesh(line)
+    line.engine_options = {"timeout": 30}
+    with mesh(line):
+        cellmesh.init(address="fake:", engine_options={"timeout": 30})  # is what runs
 
 
 def test_the_command_that_looks_takes_them(capsys: pytest.CaptureFixture[str]) -> None:
