@@ -27,6 +27,7 @@ from typing import Any
 
 from ..errors import process_exit
 from ..exceptions import EngineError, EngineUnreachableError, EngineVersionError
+from ..scheduler.cluster.messages import Spread
 from ..scheduler.worker import leaving
 from ..text import first_line
 from . import pocket
@@ -38,6 +39,7 @@ from .interface import (
     ActorEnded,
     ActorRunner,
     Blob,
+    Bundle,
     Came,
     Capabilities,
     Ended,
@@ -48,11 +50,13 @@ from .interface import (
     Failed,
     FailureKind,
     Gone,
+    Group,
     Handle,
     Lost,
     NodesChanged,
     Parcel,
     Said,
+    SetAside,
     TaskEngine,
 )
 from .news import Line
@@ -359,6 +363,7 @@ class RayEngine(TaskEngine):
         output=True,
         nested=True,
         streams=True,
+        groups=True,
     )
 
     def __init__(self) -> None:
@@ -370,6 +375,7 @@ class RayEngine(TaskEngine):
         self._actors: dict[EngineActor, _Actor] = {}
         self._calls: dict[Handle, _Actor] = {}  # that are under way, and were not cancelled
         self._tasks: dict[tuple[Any, ...], Any] = {}  # by what is asked for
+        self._groups: dict[Group, Any] = {}  # Ray's; None: it is being made
         self._nodes: list[EngineNode] = []
         self._closes = threading.Event()
         self._lock = threading.Lock()
@@ -489,7 +495,7 @@ class RayEngine(TaskEngine):
 
     def _task_for(self, parcel: Parcel) -> Any:
         amounts = dict(parcel.resources)
-        key = (parcel.n_results, parcel.most_runs, *sorted(amounts.items()))
+        key = (parcel.bundle, parcel.n_results, parcel.most_runs, *sorted(amounts.items()))
         task = self._tasks.get(key)
         if task is None:
             task = self._tasks[key] = self._run.options(
@@ -500,8 +506,18 @@ class RayEngine(TaskEngine):
                 num_gpus=amounts.pop("GPU", 0),
                 memory=amounts.pop("memory", None),
                 resources=amounts,
+                **self._place(parcel.bundle),
             )
         return task
+
+    def _place(self, bundle: Bundle | None) -> dict[str, Any]:
+        """The option that has something run there."""
+        if bundle is None:
+            return {}
+        strategy = self._ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
+            self._groups[bundle.group], bundle.index, bundle.captures
+        )
+        return {"scheduling_strategy": strategy}
 
     def _ended(self, number: Handle, most_runs: int, future: Any) -> None:
         refs = self._runs.pop(number)
@@ -523,7 +539,7 @@ class RayEngine(TaskEngine):
         """Have an actor constructed."""
         number = next(self._numbers)
         name = f"{os.getpid()}-{number}"
-        options = actor_options(parcel.resources, keeps)
+        options = actor_options(parcel.resources, keeps) | self._place(parcel.bundle)
         if parcel.limits:
             host = self._concurrent_host.options(**options).remote(list(parcel.limits), begin_process)
             actor: _Actor = _ConcurrentActor(host)
@@ -613,13 +629,16 @@ class RayEngine(TaskEngine):
             found.end(lambda future: self._kill(found.host))
 
     def _kill(self, host: Any) -> None:
-        """In a thread: Ray answers, and in its own threads nobody may wait for that."""
+        self._in_thread(lambda: self._ray.kill(host))
 
-        def kill() -> None:
+    def _in_thread(self, what: Callable[[], None]) -> None:
+        """Ray answers, and in its own threads nobody may wait for that."""
+
+        def do() -> None:
             if not self._closes.is_set():
-                self._ray.kill(host)
+                what()
 
-        threading.Thread(target=kill, name="cellmesh-kill", daemon=True).start()
+        threading.Thread(target=do, name="cellmesh-ray", daemon=True).start()
 
     def say(self, handle: Handle, message: bytes) -> None:
         """Tell a pocket something."""
@@ -644,6 +663,42 @@ class RayEngine(TaskEngine):
         if future.exception() is None and future.result() and self._calls.pop(number, None) is not None:
             del self._runs[number]
             self._tell(Failed(number, "cancelled"))
+
+    # ---- placement groups
+    def reserve(self, bundles: Sequence[Mapping[str, float]], strategy: Spread) -> Group:
+        """Put resources aside."""
+        number = next(self._numbers)
+        self._groups[number] = None
+        amounts = [dict(bundle) for bundle in bundles]
+        threading.Thread(
+            target=self._make_group, args=(number, amounts, strategy), name="cellmesh-group", daemon=True
+        ).start()
+        return number
+
+    def _make_group(self, number: Group, bundles: list[dict[str, float]], strategy: Spread) -> None:
+        """In a thread: Ray answers."""
+        try:
+            group = self._ray.util.placement_group(bundles, strategy)
+            with self._lock:
+                if is_wanted := number in self._groups:
+                    self._groups[number] = group
+            if not is_wanted:
+                self._ray.util.remove_placement_group(group)
+            while number in self._groups and not self._closes.is_set():
+                if group.wait(NODES_S):
+                    self._tell(SetAside(number))
+                    return
+        except Exception as error:  # as of `_watch`
+            if not self._closes.is_set():
+                self._tell(Gone(f"Ray does not answer: {first_line(error)}"))
+
+    def unreserve(self, group: Group) -> None:
+        """Give them back."""
+        with self._lock:
+            found = self._groups.pop(group)
+        self._tasks = {key: task for key, task in self._tasks.items() if key[0] is None or key[0].group != group}
+        if found is not None:  # else it is removed once it is made
+            self._in_thread(lambda: self._ray.util.remove_placement_group(found))
 
     # ---- values
     def put(self, data: bytes | memoryview) -> Blob:

@@ -141,6 +141,7 @@ PURE = (
     "cellmesh/engines/actor/lines.py",
     "cellmesh/engines/actors.py",
     "cellmesh/engines/addresses.py",
+    "cellmesh/engines/bundles.py",
     "cellmesh/engines/calls.py",
     "cellmesh/engines/connection/options.py",
     "cellmesh/engines/dask/terms.py",
