@@ -274,9 +274,8 @@ class FakeEngine(TaskEngine):
             self._queue = deque(job for job in self._queue if job not in waiting)
             for job in running:
                 del self._running[job.handle]
-            for kind, jobs in (("unschedulable", waiting), ("crashed", running)):
-                for job in jobs:
-                    self._later(0.0, partial(self._tell, Failed(job.handle, kind, job.n_runs)))
+            for job in (*waiting, *running):
+                self._later(0.0, partial(self._tell, Failed(job.handle, "crashed", job.n_runs)))
             for bundle in self._groups.pop(group).bundles:
                 if bundle.node is not None:
                     self._take(bundle.node, bundle.amounts, -1)

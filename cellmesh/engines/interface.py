@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 from ..errors import engine_limits as limits
 from ..exceptions import EngineUnsupportedError
@@ -91,7 +91,8 @@ class EngineNode:
     total: Mapping[str, float]
 
 
-class Bundle(NamedTuple):
+@dataclass(frozen=True)
+class Bundle:
     """One of those that the engine has put aside together. `captures`: what is submitted there goes there, too."""
 
     group: Group

@@ -172,8 +172,8 @@ def _place_groups(head: EngineHead) -> list[FromHead]:
             said.append(Grant(number, [_lease(head, head.lent, head.engine.node, 1) for _ in ask.bundles]))
         elif number not in head.told and (head.engine is not None or head.lost):
             head.told.add(number)
-            is_there = head.engine is not None and head.has_groups
-            said.append(Infeasible(number, TOO_LARGE.format(head.engine.called) if is_there else NO_GROUPS))
+            engine = head.engine if head.has_groups else None
+            said.append(Infeasible(number, NO_GROUPS if engine is None else TOO_LARGE.format(engine.called)))
     return said
 
 
