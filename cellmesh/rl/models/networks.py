@@ -186,8 +186,8 @@ class PolicyNetwork(nn.Module):
 
 
 def with_backward(module: nn.Module, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Any]]:
-    """What a module says of `x`, and what adds to the gradients of its parameters, given that of what it has said; to be
-    called without autograd, whose engine is needed for convolutions alone (decision 158).
+    """What a module says of `x`, and what adds to the gradients of its parameters, given that of what it has said. To
+    be called without autograd, whose engine is needed for convolutions alone (decision 158).
     """
     if isinstance(module, Mlp):
         *inputs, said = module.activations(x)

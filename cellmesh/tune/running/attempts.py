@@ -61,13 +61,14 @@ class Attempts:
         self._groups: dict[tuple[int, int], PlacementGroup] = {}  # of the attempts that have one
         self._watches: set[asyncio.Task[None]] = set()
 
-    def launch(self, trial: Trial) -> None:
-        """Begin an attempt, from the trial's checkpoint."""
+    def launch(self, trial: Trial, is_crowded: bool) -> None:
+        """Begin an attempt, from the trial's checkpoint. `is_crowded`: as of an `Order`."""
         o, number, attempt = self._opening, trial.number, trial.attempt
         config = from_json(to_json(trial.config)) if trial.code else trial.config
         saved = trial.checkpoint
         resources = o.definition.resources or {} if trial.resources is None else trial.resources
-        order = Order(number, attempt, config, trial.code, saved, self._folder.name, o.folder, self.node, resources)
+        about = self._folder.name, o.folder, self.node
+        order = Order(number, attempt, config, trial.code, saved, *about, resources, is_crowded)
         try:
             run = o.run if trial.resources is None else o.run.options(**task_options(resources))
             if "bundles" in resources:

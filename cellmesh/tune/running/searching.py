@@ -36,6 +36,7 @@ class Searching:
         self, search: Search, resources: Callable[[dict[str, Any]], Any] | None, feed: Callable[[Event], None]
     ) -> None:
         self._search, self._resources, self._feed = search, resources, feed
+        self._hears_results = type(search).on_trial_result is not Search.on_trial_result
         self._loop: asyncio.AbstractEventLoop | None = None  # once there is a thread
         self._calls: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]]] = SimpleQueue()  # for it
         self._is_closed = False
@@ -47,7 +48,8 @@ class Searching:
 
     def tell_result(self, trial: int, result: Mapping[str, Any]) -> None:
         """A trial has reported."""
-        self._call(self._search.on_trial_result, trial, result)
+        if self._hears_results:
+            self._call(self._search.on_trial_result, trial, result)
 
     def tell_end(self, trial: int, result: Mapping[str, Any] | None, failed: bool, pruned: bool) -> None:
         """A trial is over."""
