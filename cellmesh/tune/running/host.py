@@ -79,8 +79,8 @@ class Host:
         self._callbacks = Callbacks(o.callbacks, self._folder, self._recorder.tell)
         self._attempts = Attempts(o, self._feed)
         self._searching = Searching(o.search, o.resources, self._feed)
-        stoppers = () if o.stopper is None else (self._enough, self._enough_for_all)
-        self._controller = Controller(o.plan, o.scheduler, *stoppers)
+        enough, enough_for_all = (None, None) if o.stopper is None else (self._enough, self._enough_for_all)
+        self._controller = Controller(o.plan, o.scheduler, enough, enough_for_all)
         self._bounds = Bounds(bounded_by(o.stopper))
 
     # ---- what others call
