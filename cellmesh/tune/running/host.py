@@ -7,7 +7,6 @@ a journal goes on where the last one was.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections import deque
@@ -50,6 +49,8 @@ from .recorder import Recorder
 from .searching import Searching
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ...refs import ObjectRef
 
 LOOK_AT_NODES_EVERY_S = 10.0  # machines come and go
@@ -61,15 +62,18 @@ class Host:
     """The actor. Its methods run one at a time, between two of their `await`s."""
 
     def __init__(self, opening: Opening) -> None:
-        import numpy as np  # of the notebook this class is known, and no more
+        import asyncio  # of the notebook this class is known, and no more
 
+        import numpy as np
+
+        self._loop = asyncio.get_running_loop()
         self._opening = o = opening
         d = o.definition
         o.scheduler.begin(o.plan.metric or "", o.plan.mode, np.random.default_rng((d.seed, SEED_OF_SCHEDULER)))
         o.search.begin(o.plan.metric, o.plan.mode, o.space, d.num_samples, d.seed)
         # What they do not take has raised by now, before there is a journal.
         self._folder = Path(o.folder)
-        self._recorder = Recorder(self._folder)
+        self._recorder = Recorder(self._folder, self._loop)
         self._write = self._recorder.write
         self._events: deque[Event] = deque()
         self._is_feeding = False
@@ -77,8 +81,8 @@ class Host:
         self._failed = ""
         self._is_crowded = False
         self._callbacks = Callbacks(o.callbacks, self._folder, self._recorder.tell)
-        self._attempts = Attempts(o, self._feed)
-        self._searching = Searching(o.search, o.resources, self._feed)
+        self._attempts = Attempts(o, self._loop, self._feed)
+        self._searching = Searching(o.search, o.resources, self._loop, self._feed)
         enough, enough_for_all = (None, None) if o.stopper is None else (self._enough, self._enough_for_all)
         self._controller = Controller(o.plan, o.scheduler, enough, enough_for_all)
         self._bounds = Bounds(bounded_by(o.stopper))
@@ -86,7 +90,6 @@ class Host:
     # ---- what others call
     async def begin(self) -> None:
         """Start, or go on."""
-        self._loop = asyncio.get_running_loop()
         self._store_code()
         opened = Opened(
             at=time.time(),
@@ -328,6 +331,8 @@ class Host:
         return Capacity(at=time.time(), n=n)
 
     async def _look_at_nodes(self) -> None:
+        import asyncio
+
         control = self._controller
         while not control.is_over:
             await asyncio.sleep(LOOK_AT_NODES_EVERY_S)
