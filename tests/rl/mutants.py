@@ -123,7 +123,7 @@ MUTANTS = [
     mutant("NaN is a return", "es", "es.py", "if total != total:", "if False:"),
     mutant("equal values differ", "es", "es.py", "(counts - 1) / 2", "0"),
     # ---- environments
-    mutant("NaN passes", "vector", "envs/block.py", "if np.count_nonzero(values != values):", "if False:"),
+    mutant("NaN passes", "vector", "envs/block.py", "if (total := flat.dot(flat)) != total:", "if False:"),
     mutant(
         "who dies in a reset is not replaced",
         "vector",

@@ -149,7 +149,8 @@ class Block:
         self._arrays = arrays
         self._write = _writer(self.observation_space, arrays.observations)
         floats = [values for values in _leaves(arrays.observations) if values.dtype.kind == "f" and values.size]
-        self._numbers = [(arrays.rewards, "reward"), *((values, "observation") for values in floats)]
+        numbers = [(arrays.rewards, "reward"), *((values, "observation") for values in floats)]
+        self._numbers = [(values, values.reshape(-1), what) for values, what in numbers]
 
     # ---- what a vector environment asks for
     def reset(
@@ -268,9 +269,9 @@ class Block:
             ) from None
 
     def _check_numbers(self) -> None:
-        """`EnvFailedError` if a reward or an observation is NaN, which is all that differs from itself."""
-        for values, what in self._numbers:
-            if np.count_nonzero(values != values):
+        """`EnvFailedError` if a reward or an observation is NaN: of squares no other sum is."""
+        for values, flat, what in self._numbers:
+            if (total := flat.dot(flat)) != total:
                 wrong = int(np.isnan(values).reshape(len(values), -1).any(axis=1).argmax())
                 raise EnvFailedError(f"{self._name(wrong)} returned NaN in its {what}: {values[wrong]!r}")
 
