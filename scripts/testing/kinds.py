@@ -261,7 +261,7 @@ NIGHTLY = [
     Kind("mutants of a cluster", [sys.executable, "tests/cluster/simulated/mutants.py"], 3600),
     Kind(
         "a cluster's faults, many seeds",
-        [sys.executable, "tests/cluster/simulated/simulation.py", "600", "62000"],
+        [sys.executable, "tests/cluster/simulated/simulation.py", "300", "62000"],
         5400,
     ),
     Kind(
