@@ -21,7 +21,7 @@ import cloudpickle
 import pytest
 from cellmesh.scheduler.node.handle import WorkerModules
 from support import outcomes
-from support.waiting import MARKER, Holdings, processes, wait_until
+from support.waiting import MARKER, Holdings, after_garbage, processes, wait_until
 
 from cellmesh.startup import worker_modules
 
@@ -80,23 +80,14 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     return _judged((yield))
 
 
-def _left(before: Holdings) -> dict[str, list[str]]:
-    """What is left after everybody had the time to end; looks once more after a collection of garbage."""
-    left = Holdings.now().left_since(before)
-    if left:
-        gc.collect()
-        left = Holdings.now().left_since(before)
-    return left
-
-
 def _settled(before: Holdings, kept: set[str]) -> dict[str, list[str]]:
     """What is left once SETTLE_S have passed or nothing is, without the kinds in `kept`."""
 
     def remaining() -> dict[str, list[str]]:
-        return {kind: what for kind, what in _left(before).items() if kind not in kept}
+        return {kind: what for kind, what in Holdings.now().left_since(before).items() if kind not in kept}
 
     try:
-        wait_until(lambda: not remaining(), SETTLE_S)
+        wait_until(after_garbage(lambda: not remaining()), SETTLE_S)
     except AssertionError:
         return remaining()
     return {}
