@@ -30,7 +30,18 @@ from torch import Tensor, nn
 from .algorithm import Result
 from .episodes.statistics import RunningMoments
 from .hyperparameters import number, sizes
-from .models.networks import Flat, PolicyNetwork, entropy, log_likelihood, network, seeded, torch_settings
+from .models.networks import (
+    Flat,
+    PolicyNetwork,
+    entropy,
+    entropy_gradient,
+    log_likelihood,
+    network,
+    score,
+    seeded,
+    torch_settings,
+    with_backward,
+)
 from .models.torch_model import TorchModel
 from .policy import Policy
 from .rollout import Rollout, play
@@ -111,13 +122,11 @@ def gae(
     -------
     ndarray of shape (n_steps, n_envs), float32
     """
-    advantages = np.empty_like(rewards)
-    next_values, advantage = last_values, np.zeros_like(last_values)
-    for t in reversed(range(len(rewards))):
-        goes_on = np.where(over[t], np.float32(0), np.float32(gamma))
-        delta = rewards[t] + goes_on * next_values - values[t]
-        advantages[t] = advantage = delta + goes_on * np.float32(lam) * advantage
-        next_values = values[t]
+    goes_on = np.where(over, np.float32(0), np.float32(gamma))
+    advantages = rewards + goes_on * np.vstack((values[1:], last_values)) - values  # δ as yet
+    decay = goes_on * np.float32(lam)
+    for t in reversed(range(len(rewards) - 1)):
+        advantages[t] += decay[t] * advantages[t + 1]
     return advantages
 
 
@@ -186,41 +195,40 @@ class PPO(SteppingAlgorithm):
         means = torch.stack(told).mean(0).tolist()
         return dict(zip(("loss/policy", "loss/value", "entropy", "kl"), means, strict=True))
 
+    @torch.no_grad()
     def _learn_from(
         self, observations: Tensor, actions: Tensor, old: Tensor, advantages: Tensor, returns: Tensor, told: bool
     ) -> list[Tensor]:
         """A step of Adam on a minibatch. If it is to be `told`: the policy's loss, the value's, entropy, and divergence
         from π_old.
 
-        The gradient of the loss is written out as far as log π and V: of min(r A, clip(r, 1 - ε, 1 + ε) A) by log π it
+        The gradient of the loss is written out as far as the networks: of min(r A, clip(r, 1 - ε, 1 + ε) A) by log π it
         is r A, and 0 where r is clipped.
         """
         h, space = self.hyperparameters, self.action_space
         if len(old) > 1:
             variance, mean = torch.var_mean(advantages)
             advantages = (advantages - mean) / (variance.sqrt() + 1e-8)
-        parameters, values = self._policy(observations), self._value(observations)
-        log_p = log_likelihood(space, parameters, actions)
-        with torch.no_grad():
-            log_ratio = log_p - old
-            ratio = log_ratio.exp()
-            gain, error = ratio * advantages, values[:, 0] - returns
-            is_clipped = torch.where(advantages > 0, ratio > 1 + h.clip, ratio < 1 - h.clip)
-            by_log_p = gain.masked_fill(is_clipped, 0.0) / -len(old)
-            by_values = error[:, None] * (2 * h.value_coefficient / len(old))
-        outputs, gradients = [log_p, values], [by_log_p, by_values]
+        parameters, learn_policy = with_backward(self._policy, observations)
+        values, learn_value = with_backward(self._value, observations)
+        log_ratio = log_likelihood(space, parameters, actions) - old
+        ratio = log_ratio.exp()
+        gain, error = ratio * advantages, values[:, 0] - returns
+        is_clipped = torch.where(advantages > 0, ratio > 1 + h.clip, ratio < 1 - h.clip)
+        by_log_p = gain.masked_fill(is_clipped, 0.0) / -len(old)
+        by_parameters = score(space, parameters, actions) * by_log_p[:, None]
         if h.entropy_coefficient > 0:
-            outputs.append(entropy(space, parameters).mean())
-            gradients.append(torch.tensor(-h.entropy_coefficient))
-        self.flat.backward(outputs, gradients)
+            by_parameters -= entropy_gradient(space, parameters) * (h.entropy_coefficient / len(old))
+        self.flat.gradient.zero_()
+        learn_policy(by_parameters)
+        learn_value(error[:, None] * (2 * h.value_coefficient / len(old)))
         self.flat.clip(h.max_grad_norm)
         self._adam.step()
         if not told:
             return []
-        with torch.no_grad():
-            clipped = torch.min(gain, ratio.clamp(1 - h.clip, 1 + h.clip) * advantages)
-            spread, kl = entropy(space, parameters), ratio - 1 - log_ratio
-            return [torch.stack([-clipped.mean(), error.square().mean(), spread.mean(), kl.mean()])]
+        clipped = torch.min(gain, ratio.clamp(1 - h.clip, 1 + h.clip) * advantages)
+        spread, kl = entropy(space, parameters), ratio - 1 - log_ratio
+        return [torch.stack([-clipped.mean(), error.square().mean(), spread.mean(), kl.mean()])]
 
     def state(self) -> dict[str, Any]:
         """Weights, Adam's moments, the observations' moments."""

@@ -25,7 +25,7 @@ WORKER_MODULES = WorkerModules(
 
 # Of a program that has imported `cellmesh.tune`: what the process of an experiment needs. The first worker is soon that
 # one, and would import it while the program and the zygote do: three processes, each of them the same.
-_OF_EXPERIMENTS = ("numpy.random", "cellmesh.tune.running.host", "cellmesh.tune.trainable")
+_OF_EXPERIMENTS = ("asyncio", "numpy.random", "cellmesh.tune.running.host", "cellmesh.tune.trainable")
 # If this program has imported them, tasks use them; otherwise time and memory would be wasted (pyarrow: 110 ms, 40 MB).
 # From the standard library, modules that many others import; asyncio alone takes a worker 20 ms.
 _IF_IMPORTED = ("asyncio", "json", "tempfile", "pyarrow")

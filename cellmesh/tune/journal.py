@@ -43,21 +43,16 @@ def default_storage() -> Path:
 def encode(record: Record) -> bytes:
     """The record's line."""
     if isinstance(record, Reported):
-        if line := _encoded_at_once(record):
-            return line
+        try:  # at once, as there are thousands a second, unless something in it may need another form
+            line = _encoder.encode(record)
+        except (TypeError, ValueError, OverflowError):  # large numbers, lone surrogates, what has no form in JSON
+            line = b"null"
+        if line.find(b"null") < 0 and line.find(b'"$"') < 0:  # NaN is null, too; `in` makes an error of its own first
+            return line + b"\n"
         record = msgspec.structs.replace(record, result=to_json(record.result))
     elif isinstance(record, (Suggested, Launched)) and record.config is not None:
         record = msgspec.structs.replace(record, config=to_json(record.config))
     return _encoder.encode(record) + b"\n"
-
-
-def _encoded_at_once(record: Reported) -> bytes:
-    """The line of a report, of which there are thousands a second; b"" if something in it may need another form."""
-    try:
-        line = _encoder.encode(record)
-    except (TypeError, ValueError, OverflowError):  # large numbers, lone surrogates, what has no form in JSON
-        return b""
-    return b"" if b"null" in line or b'"$"' in line else line + b"\n"  # NaN is null, too
 
 
 def decode(line: bytes) -> AnyRecord:

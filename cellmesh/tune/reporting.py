@@ -37,6 +37,7 @@ class Order(NamedTuple):
     folder: str
     node: str  # on which the folder lies
     resources: dict[str, Any]
+    is_crowded: bool  # more trials may run on its machine than that has CPUs
 
 
 class TrialContext:
@@ -50,11 +51,12 @@ class TrialContext:
 
         self._order, self._host = order, host
         self.config = config
-        self._node = get_runtime_context().get_node_id()
-        self._is_at_home = self._node == order.node
+        node = get_runtime_context().get_node_id()
+        self._is_at_home = node == order.node
+        self._trial_id, self._pid, self._elsewhere = f"{order.trial:05}", os.getpid(), "" if self._is_at_home else node
         self.iteration = order.checkpoint.iteration if order.checkpoint else 0
-        self._time_before = order.checkpoint.time_total_s if order.checkpoint else 0.0
-        self._began = self._last = time.monotonic()
+        self._last = time.monotonic()
+        self._began = self._last - (order.checkpoint.time_total_s if order.checkpoint else 0.0)
         self._thread = threading.get_ident()
         self._others = set(threading.enumerate()) - {threading.current_thread()}  # which earlier tasks have left
         self._scratch: TemporaryDirectory[str] | None = None
@@ -66,7 +68,7 @@ class TrialContext:
 
     def get_trial_id(self) -> str:
         """The trial's number, as a text of five digits."""
-        return f"{self._order.trial:05}"
+        return self._trial_id
 
     def get_trial_name(self) -> str:
         """The experiment's name and the trial's number."""
@@ -122,22 +124,22 @@ class TrialContext:
         self.iteration += 1
         result.setdefault("training_iteration", self.iteration)
         result["time_this_iter_s"] = now - self._last
-        result["time_total_s"] = self._time_before + now - self._began
+        result["time_total_s"] = now - self._began
         result["timestamp"] = round(time.time())
-        result["trial_id"] = self.get_trial_id()
+        result["trial_id"] = self._trial_id
         self._last = now
         saved, packed = self.save(checkpoint) if checkpoint is not None else (None, None)
         order = self._order
         self.word = get(
-            self._host.report.remote(order.trial, order.attempt, result, saved, packed, os.getpid(), self._node)
+            self._host.report.remote(order.trial, order.attempt, result, saved, packed, self._pid, self._elsewhere)
         )
         if self.word != "go":
             raise StopTrial(self.word)
 
     def save(self, checkpoint: Any) -> tuple[Saved, bytes | None]:
         """Write a checkpoint into the experiment's folder, or pack it for the machine that has it."""
-        total = self._time_before + time.monotonic() - self._began
-        name = f"{self._order.trial:05}-{self.iteration:06}-{self._order.attempt}"
+        total = time.monotonic() - self._began
+        name = f"{self._trial_id}-{self.iteration:06}-{self._order.attempt}"
         if self._is_at_home:
             return Saved(checkpoints.save(checkpoint, Path(self._order.folder), name), self.iteration, total), None
         return Saved(name, self.iteration, total), checkpoints.pack(checkpoint)

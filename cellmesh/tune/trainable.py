@@ -6,6 +6,7 @@ import functools
 import inspect
 import pickle
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ..session.scratch import scratch_folder
@@ -14,6 +15,7 @@ from .checkpoint import Checkpoint
 from .exceptions import StopTrial
 from .records import Outcome, Saved
 from .values import completed
+from .yielding import as_batch_work
 
 if TYPE_CHECKING:
     from ..submit.actor import ActorHandle
@@ -107,6 +109,17 @@ def run_trial(
     `parts`: those of an `Order`.
     """
     order = reporting.Order(*parts)
+    with as_batch_work() if order.is_crowded else nullcontext():
+        return _run(trainable, checkpoint_every, checkpoint_at_end, host, order)
+
+
+def _run(
+    trainable: Callable[[dict[str, Any]], Any] | type[Trainable] | bytes,
+    checkpoint_every: int,
+    checkpoint_at_end: bool,
+    host: ActorHandle[Any],
+    order: reporting.Order,
+) -> tuple[Outcome, Saved | None, bytes | None]:
     config = completed(order.config, pickle.loads(order.code)) if order.code else order.config
     context = reporting.TrialContext(order, host, config)
     reporting.enter(context)

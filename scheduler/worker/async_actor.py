@@ -23,6 +23,8 @@ from .generators import is_generator, run_generator
 BATCH = 64
 LEAVE, TIMED_OUT = -1, -2
 NOT_CALLED, OVER = object(), object()
+# What most methods return, and nobody waits for: to ask `inspect` takes longer than some methods.
+PLAIN = frozenset((type(None), bool, int, float, str, bytes, tuple, list, dict))
 # For what a constructor that failed has started, to end when it is cancelled.
 CLOSING_S = 1.0
 
@@ -233,7 +235,7 @@ class AsyncServer:
         try:
             method, args, kwargs = self._client.load(call)
             value = method(*args, **kwargs)
-            if inspect.isawaitable(value) or is_generator(value):
+            if type(value) not in PLAIN and (inspect.isawaitable(value) or is_generator(value)):
                 return value
         except BaseException as error:  # as in `_execute`
             self._client.fail(call, error)

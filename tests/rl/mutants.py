@@ -36,13 +36,13 @@ MUTANTS = [
     mutant("downhill", "ppo", "ppo.py", "/ -len(old)", "/ len(old)"),
     mutant("what is clipped goes on", "ppo", "ppo.py", "gain.masked_fill(is_clipped, 0.0)", "gain"),
     mutant("no activation", "networks", "models/networks.py", "of_activation(g @ weight, x)", "g @ weight"),
-    mutant("λ is forgotten", "ppo", "ppo.py", "goes_on * np.float32(lam) * advantage", "goes_on * advantage"),
+    mutant("λ is forgotten", "ppo", "ppo.py", "decay = goes_on * np.float32(lam)", "decay = goes_on"),
     mutant(
         "an estimate goes on over the episode's end",
         "ppo",
         "ppo.py",
-        "np.where(over[t], np.float32(0), np.float32(gamma))",
-        "np.float32(gamma)",
+        "np.where(over, np.float32(0), np.float32(gamma))",
+        "np.full_like(rewards, gamma)",
     ),
     mutant(
         "truncated is terminated",
@@ -123,7 +123,7 @@ MUTANTS = [
     mutant("NaN is a return", "es", "es.py", "if total != total:", "if False:"),
     mutant("equal values differ", "es", "es.py", "(counts - 1) / 2", "0"),
     # ---- environments
-    mutant("NaN passes", "vector", "envs/block.py", "if np.count_nonzero(values != values):", "if False:"),
+    mutant("NaN passes", "vector", "envs/block.py", "if (total := flat.dot(flat)) != total:", "if False:"),
     mutant(
         "who dies in a reset is not replaced",
         "vector",

@@ -10,9 +10,28 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="no torch: pip install 'cellmesh[rl]'")
 
+from gymnasium import spaces
 from torch import nn
 
-from cellmesh.rl.models.networks import Flat, mlp
+from cellmesh.rl.models.actions import Actions
+from cellmesh.rl.models.encoding import Encoder
+from cellmesh.rl.models.networks import (
+    Flat,
+    PolicyNetwork,
+    entropy,
+    entropy_gradient,
+    log_likelihood,
+    mlp,
+    score,
+    with_backward,
+)
+
+ACTIONS = [
+    spaces.Discrete(3, start=2),
+    spaces.MultiDiscrete([2, 3]),
+    spaces.MultiBinary(4),
+    spaces.Box(-1, 1, (2,), np.float32),
+]
 
 
 def gradients(net: Any, x: Any) -> list[Any]:
@@ -43,3 +62,35 @@ def test_a_copy_has_weights_of_its_own() -> None:
     before = net(x).detach()
     Flat(other).load(np.ones(sum(p.numel() for p in other.parameters()), np.float32))
     assert torch.equal(net(x), before) and float(other(x).detach()) == pytest.approx(3 * np.tanh(3.0) + 1)
+
+
+@pytest.mark.parametrize("space", ACTIONS, ids=lambda space: type(space).__name__)
+def test_gradients_of_distributions_are_those_of_autograd(space: Any) -> None:
+    rng = np.random.default_rng(0)
+    actions = Actions(space)
+    parameters = torch.from_numpy(rng.normal(size=(9, actions.n))).requires_grad_()
+    raw = torch.from_numpy(actions.sample(parameters.detach().numpy(), rng))
+    (wanted,) = torch.autograd.grad(log_likelihood(space, parameters, raw).sum(), parameters)
+    torch.testing.assert_close(score(space, parameters.detach(), raw), wanted)
+    (wanted,) = torch.autograd.grad(entropy(space, parameters).sum(), parameters)
+    torch.testing.assert_close(entropy_gradient(space, parameters.detach()), wanted)
+
+
+@pytest.mark.parametrize("space", ACTIONS, ids=lambda space: type(space).__name__)
+@pytest.mark.parametrize("shape", [(5,), (36, 36, 3)])
+def test_networks_without_autograds_engine_learn_what_they_do_with_it(shape: tuple[int, ...], space: Any) -> None:
+    torch.manual_seed(0)
+    dtype = np.uint8 if len(shape) == 3 else np.float32
+    net = PolicyNetwork(Encoder(spaces.Box(0, 255, shape, dtype)), space, (8,), nn.Tanh)
+    flat = Flat(net)
+    x = torch.from_numpy(np.random.default_rng(0).integers(0, 255, (6, *shape)).astype(dtype))
+    said = net(x)
+    g = torch.randn_like(said)
+    flat.backward(said, g)
+    wanted = flat.gradient.clone()
+    flat.gradient.zero_()
+    with torch.no_grad():
+        found, backward = with_backward(net, x)
+        backward(g)
+    torch.testing.assert_close(found, said.detach())
+    torch.testing.assert_close(flat.gradient, wanted)

@@ -122,7 +122,9 @@ class Block:
     _seeds: list[int | None]  # of the next reset, of environments that replace others
 
     def __init__(self, makers: Sequence[Callable[[], gym.Env[Any, Any]]], first: int, mode: AutoresetMode, where: str):
-        self.first, self._mode, self._where = first, mode, where
+        self.first, self._where = first, where
+        # Members by themselves: in Python 3.11 looking one up in its class takes 0.1 us.
+        self._is_same_step, self._is_disabled = mode is AutoresetMode.SAME_STEP, mode is AutoresetMode.DISABLED
         self.envs = [made(make, self._name(i)) for i, make in enumerate(makers)]
         env = self.envs[0]
         self.observation_space, self.action_space = env.observation_space, env.action_space
@@ -147,7 +149,8 @@ class Block:
         self._arrays = arrays
         self._write = _writer(self.observation_space, arrays.observations)
         floats = [values for values in _leaves(arrays.observations) if values.dtype.kind == "f" and values.size]
-        self._numbers = [(arrays.rewards, "reward"), *((values, "observation") for values in floats)]
+        numbers = [(arrays.rewards, "reward"), *((values, "observation") for values in floats)]
+        self._numbers = [(values, values.reshape(-1), what) for values, what in numbers]
 
     # ---- what a vector environment asks for
     def reset(
@@ -174,9 +177,11 @@ class Block:
         rewards, ended, cut = [], [], []
         # A copy, as an environment may keep its action.
         actions = copied(arrays.actions)
-        for i, action in enumerate(self._iterate(actions)):
-            if self._over[i]:
-                if self._mode is AutoresetMode.DISABLED:
+        for i, (env, action, is_over) in enumerate(
+            zip(self.envs, self._iterate(actions), self._over.tolist(), strict=True)
+        ):
+            if is_over:
+                if self._is_disabled:
                     raise EnvFailedError(
                         f"{self._name(i)}: its episode is over, and nothing resets it in this autoreset mode: "
                         'reset(options={"reset_mask": ...})'
@@ -186,10 +191,10 @@ class Block:
                 reward, terminated, truncated = 0.0, False, False
             else:
                 try:
-                    observation, reward, terminated, truncated, info = self.envs[i].step(action)
+                    observation, reward, terminated, truncated, info = env.step(action)
                 except Exception as error:
                     raise self._failed(i, "raised in step", error) from error
-                if self._mode is AutoresetMode.SAME_STEP and (terminated or truncated):
+                if self._is_same_step and (terminated or truncated):
                     # A copy, as an environment may write its next observation into the same array.
                     infos.append((i, {"final_obs": deepcopy(observation), "final_info": info}))
                     self._reset(i, infos)
@@ -201,7 +206,7 @@ class Block:
         self._fill(arrays.rewards, rewards, "reward")
         self._fill(arrays.terminations, ended, "`terminated`")
         self._fill(arrays.truncations, cut, "`truncated`")
-        if self._mode is AutoresetMode.SAME_STEP:
+        if self._is_same_step:
             self._over[:] = False
         else:
             np.logical_or(arrays.terminations, arrays.truncations, out=self._over)
@@ -264,9 +269,9 @@ class Block:
             ) from None
 
     def _check_numbers(self) -> None:
-        """`EnvFailedError` if a reward or an observation is NaN, which is all that differs from itself."""
-        for values, what in self._numbers:
-            if np.count_nonzero(values != values):
+        """`EnvFailedError` if a reward or an observation is NaN: of squares no other sum is."""
+        for values, flat, what in self._numbers:
+            if (total := flat.dot(flat)) != total:
                 wrong = int(np.isnan(values).reshape(len(values), -1).any(axis=1).argmax())
                 raise EnvFailedError(f"{self._name(wrong)} returned NaN in its {what}: {values[wrong]!r}")
 

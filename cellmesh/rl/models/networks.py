@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -79,6 +79,22 @@ class Mlp(nn.Sequential):
             found.append(x)
         return found
 
+    def backward(self, inputs: Sequence[Tensor], g: Tensor) -> Tensor:
+        """Add to the parameters' gradients what follows from that of the output, `g`, where each layer had these
+        `inputs`; the gradient of what comes out of the first layer.
+        """
+        of_activation = torch.ops.aten.tanh_backward if self.is_tanh else _relu_backward
+        for k, x in reversed([*enumerate(inputs)]):
+            weight, bias = self.weights[2 * k : 2 * k + 2]
+            _gradient(bias).add_(g.sum(0))
+            if x.shape[1] < g.shape[1]:  # few columns take several times as long as few rows
+                _gradient(weight).add_((x.t() @ g).t())
+            else:
+                _gradient(weight).addmm_(g.t(), x)
+            if k:
+                g = of_activation(g @ weight, x)
+        return g
+
 
 class _MlpNode(torch.autograd.Function):
     @staticmethod
@@ -90,16 +106,9 @@ class _MlpNode(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, None, None]:
         """Adds to the parameters' gradients itself."""
-        (g,), weights = gradients, ctx.mlp.weights
-        of_activation = torch.ops.aten.tanh_backward if ctx.mlp.is_tanh else _relu_backward
         with torch.no_grad():
-            for k, x in reversed([*enumerate(ctx.inputs)]):
-                weight, bias = weights[2 * k : 2 * k + 2]
-                _gradient(bias).add_(g.sum(0))
-                _gradient(weight).addmm_(g.t(), x)
-                if k:
-                    g = of_activation(g @ weight, x)
-            return (g @ weights[0] if ctx.needs_input_grad[0] else None), None, None
+            g = ctx.mlp.backward(ctx.inputs, *gradients)
+            return (g @ ctx.mlp.weights[0] if ctx.needs_input_grad[0] else None), None, None
 
 
 def _relu_backward(g: Tensor, y: Tensor) -> Tensor:
@@ -176,6 +185,30 @@ class PolicyNetwork(nn.Module):
         return said if self.log_sd is None else torch.cat([said, self.log_sd.expand_as(said)], dim=1)
 
 
+def with_backward(module: nn.Module, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Any]]:
+    """What a module says of `x`, and what adds to the gradients of its parameters, given that of what it has said. To
+    be called without autograd, whose engine is needed for convolutions alone (decision 158).
+    """
+    if isinstance(module, Mlp):
+        *inputs, said = module.activations(x)
+        return said, lambda g: module.backward(inputs, g)
+    if not isinstance(module, PolicyNetwork):
+        with torch.enable_grad():
+            said = module(x)
+        return said.detach(), said.backward
+    mean, backward = with_backward(module.body, x)
+    log_sd = module.log_sd
+    if log_sd is None:
+        return mean, backward
+
+    def backward_of_both(g: Tensor) -> None:
+        by_mean, by_log_sd = g.chunk(2, dim=1)
+        backward(by_mean)
+        _gradient(log_sd).add_(by_log_sd.sum(0))
+
+    return torch.cat([mean, log_sd.expand_as(mean)], dim=1), backward_of_both
+
+
 class Flat:
     """All parameters of some modules as one vector, and their gradients as another: one tensor for an optimiser to
     step, a norm to be taken of, a process to copy. The modules' parameters become views of it.
@@ -232,6 +265,24 @@ def log_likelihood(space: Space[Any], parameters: Tensor, raw: Tensor) -> Tensor
     return (-0.5 * ((raw - mean) / log_sd.exp()).square() - log_sd - 0.5 * math.log(2 * math.pi)).sum(1)
 
 
+def score(space: Space[Any], parameters: Tensor, raw: Tensor) -> Tensor:
+    """The gradient of `log_likelihood` by the parameters, a row each (the score function)."""
+    if isinstance(space, spaces.Discrete):
+        return _score_of(parameters, raw)
+    if isinstance(space, spaces.MultiDiscrete):
+        groups = parameters.split(space.nvec.ravel().tolist(), dim=1)
+        return torch.cat([_score_of(p, raw[:, k]) for k, p in enumerate(groups)], dim=1)
+    if isinstance(space, spaces.MultiBinary):
+        return raw - parameters.sigmoid()
+    mean, log_sd = parameters.chunk(2, dim=1)
+    z = (raw - mean) / log_sd.exp()
+    return torch.cat([z / log_sd.exp(), z.square() - 1], dim=1)
+
+
+def _score_of(logits: Tensor, chosen: Tensor) -> Tensor:
+    return logits.softmax(dim=1).neg_().scatter_add_(1, chosen[:, None], logits.new_ones(len(logits), 1))
+
+
 def entropy(space: Space[Any], parameters: Tensor) -> Tensor:
     """The entropy of distributions, in nats; one number a row."""
     if isinstance(space, spaces.Discrete):
@@ -243,6 +294,13 @@ def entropy(space: Space[Any], parameters: Tensor) -> Tensor:
         return functional.binary_cross_entropy_with_logits(parameters, p, reduction="none").sum(1)
     log_sd = parameters.chunk(2, dim=1)[1]
     return (log_sd + 0.5 * math.log(2 * math.pi * math.e)).sum(1)
+
+
+def entropy_gradient(space: Space[Any], parameters: Tensor) -> Tensor:
+    """The gradient of `entropy` by the parameters, a row each."""
+    with torch.enable_grad():
+        leaf = parameters.detach().requires_grad_()
+        return torch.autograd.grad(entropy(space, leaf).sum(), leaf)[0]
 
 
 def _entropy_of(logits: Tensor) -> Tensor:

@@ -40,9 +40,9 @@ class Controller(Processes):
     plan : Plan
     scheduler : Scheduler
         `begin` has been called on it.
-    enough : callable
+    enough : callable, optional
         Says after each result of a trial why the trial has done enough, or "".
-    enough_for_all : callable
+    enough_for_all : callable, optional
         Says after each result why the experiment has, or "".
     """
 
@@ -56,8 +56,8 @@ class Controller(Processes):
         self,
         plan: Plan,
         scheduler: Scheduler,
-        enough: Callable[[int, Mapping[str, Any]], str] = lambda trial, result: "",
-        enough_for_all: Callable[[], str] = lambda: "",
+        enough: Callable[[int, Mapping[str, Any]], str] | None = None,
+        enough_for_all: Callable[[], str] | None = None,
     ) -> None:
         super().__init__()
         self.plan = plan
@@ -71,6 +71,7 @@ class Controller(Processes):
         self._asking = Asking()
         self._keeping = Keeping(plan, self._do)
         self._has_told_no_more = False
+        self._is_settled = False  # the event has changed nothing that `_go_on` looks at
         self._has_warned_of_metric = self._has_warned_of_checkpoints = False
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             Opened: self._on_opened,
@@ -87,8 +88,10 @@ class Controller(Processes):
         if self.is_over and not isinstance(event, Opened):
             # Only a process that was left behind can still have something to say.
             return [Answer(event.trial, event.attempt, "stop")] if isinstance(event, Reported) else []
+        self._is_settled = False
         self._handlers[type(event)](event)
-        self._go_on()
+        if not self._is_settled:
+            self._go_on()
         actions, self._actions = self._actions, []
         return actions
 
@@ -149,22 +152,27 @@ class Controller(Processes):
         trial.last = event.result
         if event.checkpoint is not None:
             self._keeping.keep(trial, event.checkpoint)
+        decisions: Decisions = ()
+        had_more = self._asking.has_more
         is_heard = has_metric(event.result, self.plan.metric)
         if is_heard:
             trial.has_metric = True
             self._asking.hear()
             self._do(TellResult(trial.number, event.result))
-        is_done = event.result.get("done") is True
-        why = "it has reported done" if is_done else self._ask(self._enough, "", trial.number, event.result)
+        why = "it has reported done" if event.result.get("done") is True else ""
+        if self._enough is not None and not why:
+            why = self._ask(self._enough, "", trial.number, event.result)
         if why and not trial.is_over:
             self._end(trial, why)
         elif is_heard and not trial.is_over:
-            self._decide(self._ask(self.scheduler.on_trial_result, [], trial.number, event.result))
-        if not self.closing and (why := self._ask(self._enough_for_all, "")):
+            decisions = self._ask(self.scheduler.on_trial_result, [], trial.number, event.result)
+            self._decide(decisions)
+        if self._enough_for_all is not None and not self.closing and (why := self._ask(self._enough_for_all, "")):
             self._close(why)
         if trial.process is WAITS:
             if trial.state is RUNNING:
                 self._answer(trial, "go")
+                self._is_settled = not decisions and not self.closing and self._asking.has_more is had_more
             elif trial.state is PAUSED:  # as it was asked to while it worked, or just now
                 self._let_go(trial)
 

@@ -8,7 +8,7 @@ from ..records import Reported
 from . import texts
 from .actions import Action, Answer, Interrupt, Note, Warn, Word
 from .room import Room
-from .trial import LEAVES, NONE, PENDING, WAITS, WORKS, Process, Trial, next_state
+from .trial import LEAVES, NONE, PENDING, RUNNING, WAITS, WORKS, Process, Trial, next_state
 
 MAX_IGNORED = 10  # reports after an attempt was told to end, before its process is ended
 
@@ -78,7 +78,7 @@ class Processes:
 
     def _has(self, trial: Trial, process: Process) -> None:
         trial.process = process
-        is_held = trial.is_held
+        is_held = process is WAITS and trial.state is not RUNNING  # as `is_held`, which is a call at each report
         if trial in self.busy and process is not NONE and not is_held:
             return  # as at each report
         if process is NONE or is_held:

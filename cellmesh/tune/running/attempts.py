@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import linecache
 import os
@@ -31,6 +30,8 @@ from ..reporting import Order
 from ..space import from_json, to_json
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ...refs import ObjectRef
     from .opening import Opening
 
@@ -44,12 +45,14 @@ class Attempts:
     Parameters
     ----------
     opening : Opening
+    loop : asyncio.AbstractEventLoop
+        The controller's.
     feed : callable
-        Takes an `Ended` for each attempt, on the controller's loop.
+        Takes an `Ended` for each attempt, on that loop.
     """
 
-    def __init__(self, opening: Opening, feed: Callable[[Event], None]) -> None:
-        self._opening, self._feed = opening, feed
+    def __init__(self, opening: Opening, loop: asyncio.AbstractEventLoop, feed: Callable[[Event], None]) -> None:
+        self._opening, self._loop, self._feed = opening, loop, feed
         self._folder = Path(opening.folder)
         context = get_runtime_context()
         # In the store, as each trial would have another pickle of it.
@@ -61,13 +64,14 @@ class Attempts:
         self._groups: dict[tuple[int, int], PlacementGroup] = {}  # of the attempts that have one
         self._watches: set[asyncio.Task[None]] = set()
 
-    def launch(self, trial: Trial) -> None:
-        """Begin an attempt, from the trial's checkpoint."""
+    def launch(self, trial: Trial, is_crowded: bool) -> None:
+        """Begin an attempt, from the trial's checkpoint. `is_crowded`: as of an `Order`."""
         o, number, attempt = self._opening, trial.number, trial.attempt
         config = from_json(to_json(trial.config)) if trial.code else trial.config
         saved = trial.checkpoint
         resources = o.definition.resources or {} if trial.resources is None else trial.resources
-        order = Order(number, attempt, config, trial.code, saved, self._folder.name, o.folder, self.node, resources)
+        about = self._folder.name, o.folder, self.node
+        order = Order(number, attempt, config, trial.code, saved, *about, resources, is_crowded)
         try:
             run = o.run if trial.resources is None else o.run.options(**task_options(resources))
             if "bundles" in resources:
@@ -102,7 +106,7 @@ class Attempts:
         key = trial, attempt
         if word := self._answers.pop(key):
             return word
-        future = self._answers[key] = asyncio.get_running_loop().create_future()
+        future = self._answers[key] = self._loop.create_future()
         return future
 
     def answer(self, trial: int, attempt: int, word: str) -> None:
@@ -111,7 +115,7 @@ class Attempts:
         answer = self._answers.get(key)
         if answer == "":
             self._answers[key] = word
-        elif isinstance(answer, asyncio.Future):
+        elif answer is not None:
             del self._answers[key]
             if not answer.done():  # as it is once the call was cancelled
                 answer.set_result(word)
@@ -124,7 +128,7 @@ class Attempts:
         if by_force:
             self._forced.add((number, attempt))
         else:
-            asyncio.get_running_loop().call_later(FORCE_AFTER_S, self.interrupt, trial, attempt, True)
+            self._loop.call_later(FORCE_AFTER_S, self.interrupt, trial, attempt, True)
         cancel(self.refs[number], force=by_force)
 
     def give_up(self) -> None:
@@ -136,6 +140,8 @@ class Attempts:
 
     def close(self) -> None:
         """Wait for nothing any more."""
+        import asyncio  # of the notebook this class is known, and no more
+
         for task in self._watches:
             if task is not asyncio.current_task():
                 task.cancel()
@@ -144,7 +150,7 @@ class Attempts:
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run it beside, until `close`."""
-        task = asyncio.get_running_loop().create_task(coroutine)
+        task = self._loop.create_task(coroutine)
         self._watches.add(task)
         task.add_done_callback(self._watches.discard)
 
@@ -152,7 +158,7 @@ class Attempts:
         """A checkpoint, written here if it has come from another machine."""
         if saved is None or packed is None:
             return saved
-        return await asyncio.get_running_loop().run_in_executor(None, self._unpack, saved, packed)
+        return await self._loop.run_in_executor(None, self._unpack, saved, packed)
 
     def _unpack(self, saved: Saved, packed: bytes) -> Saved:
         with scratch_folder() as scratch:

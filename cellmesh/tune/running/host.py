@@ -7,7 +7,7 @@ a journal goes on where the last one was.
 
 from __future__ import annotations
 
-import asyncio
+import os
 import time
 from collections import deque
 from collections.abc import Awaitable, Mapping
@@ -49,6 +49,8 @@ from .recorder import Recorder
 from .searching import Searching
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ...refs import ObjectRef
 
 LOOK_AT_NODES_EVERY_S = 10.0  # machines come and go
@@ -60,30 +62,34 @@ class Host:
     """The actor. Its methods run one at a time, between two of their `await`s."""
 
     def __init__(self, opening: Opening) -> None:
-        import numpy as np  # of the notebook this class is known, and no more
+        import asyncio  # of the notebook this class is known, and no more
 
+        import numpy as np
+
+        self._loop = asyncio.get_running_loop()
         self._opening = o = opening
         d = o.definition
         o.scheduler.begin(o.plan.metric or "", o.plan.mode, np.random.default_rng((d.seed, SEED_OF_SCHEDULER)))
         o.search.begin(o.plan.metric, o.plan.mode, o.space, d.num_samples, d.seed)
         # What they do not take has raised by now, before there is a journal.
         self._folder = Path(o.folder)
-        self._recorder = Recorder(self._folder)
+        self._recorder = Recorder(self._folder, self._loop)
         self._write = self._recorder.write
         self._events: deque[Event] = deque()
         self._is_feeding = False
         self._ended: asyncio.Event = asyncio.Event()
         self._failed = ""
+        self._is_crowded = False
         self._callbacks = Callbacks(o.callbacks, self._folder, self._recorder.tell)
-        self._attempts = Attempts(o, self._feed)
-        self._searching = Searching(o.search, o.resources, self._feed)
-        self._controller = Controller(o.plan, o.scheduler, self._enough, self._enough_for_all)
+        self._attempts = Attempts(o, self._loop, self._feed)
+        self._searching = Searching(o.search, o.resources, self._loop, self._feed)
+        enough, enough_for_all = (None, None) if o.stopper is None else (self._enough, self._enough_for_all)
+        self._controller = Controller(o.plan, o.scheduler, enough, enough_for_all)
         self._bounds = Bounds(bounded_by(o.stopper))
 
     # ---- what others call
     async def begin(self) -> None:
         """Start, or go on."""
-        self._loop = asyncio.get_running_loop()
         self._store_code()
         opened = Opened(
             at=time.time(),
@@ -127,10 +133,11 @@ class Host:
         pid: int,
         node: str,
     ) -> str | Awaitable[str]:
-        """A trial reports, and waits for the answer: "go", "stop" or "pause". No coroutine, as most have it at once."""
-        where = "" if node == self._attempts.node else node
+        """A trial reports, and waits for the answer: "go", "stop" or "pause". No coroutine, as most have it at once.
+        `node`: "" is this one.
+        """
         event = Reported(
-            at=time.time(), trial=trial, attempt=attempt, result=result, checkpoint=saved, pid=pid, node=where
+            at=time.time(), trial=trial, attempt=attempt, result=result, checkpoint=saved, pid=pid, node=node
         )
         return self._answer(event) if packed is None else self._unpack_and_answer(event, packed)
 
@@ -223,11 +230,14 @@ class Host:
         self._finish(text, failed=True)
 
     def _perform(self, action: c.Action) -> None:
+        # By itself, as `match` looks up several names for each, and there are two of these for a report.
+        if isinstance(action, c.TellResult):
+            self._searching.tell_result(action.trial, action.result)
+            return
+        if isinstance(action, c.Answer):
+            self._attempts.answer(action.trial, action.attempt, action.word)
+            return
         match action:
-            case c.Answer(trial, attempt, word):  # first, as it is the most frequent one
-                self._attempts.answer(trial, attempt, word)
-            case c.TellResult(trial, result):
-                self._searching.tell_result(trial, result)
             case c.Suggest():
                 self._searching.suggest()
             case c.Launch(trial, attempt):
@@ -235,7 +245,7 @@ class Host:
                 path = one.checkpoint.path if one.checkpoint else ""
                 changed = one.config if one.is_changed else None
                 self._write(Launched(at=time.time(), trial=trial, attempt=attempt, checkpoint=path, config=changed))
-                self._attempts.launch(one)
+                self._attempts.launch(one, self._is_crowded)
             case c.Interrupt(trial, attempt, by_force):
                 self._attempts.interrupt(self._controller.trials[trial], attempt, by_force)
             case c.TellEnd(trial, result, failed, pruned):
@@ -305,20 +315,24 @@ class Host:
 
     # ---- what is asked of the rest
     def _enough(self, trial: int, result: Mapping[str, Any]) -> str:
-        stopper = self._opening.stopper
-        return "" if stopper is None else stopper.why(f"{trial:05}", dict(result))
+        assert self._opening.stopper is not None
+        return self._opening.stopper.why(f"{trial:05}", dict(result))
 
     def _enough_for_all(self) -> str:
-        stopper = self._opening.stopper
-        return "" if stopper is None else stopper.why_all()
+        assert self._opening.stopper is not None
+        return self._opening.stopper.why_all()
 
     def _capacity(self) -> Capacity:
         d, there = self._opening.definition, machines()
         if d.resources is False:
             return Capacity(at=time.time(), n=d.max_concurrent or MAX_AT_A_TIME, nodes=there)
-        return Capacity(at=time.time(), n=capacity(d.resources, there, d.max_concurrent))
+        n = capacity(d.resources, there, d.max_concurrent)
+        self._is_crowded = len(there) == 1 and n > len(os.sched_getaffinity(0))
+        return Capacity(at=time.time(), n=n)
 
     async def _look_at_nodes(self) -> None:
+        import asyncio
+
         control = self._controller
         while not control.is_over:
             await asyncio.sleep(LOOK_AT_NODES_EVERY_S)

@@ -58,7 +58,7 @@ def launch(opening: Opening, detached: bool | None, verbose: int = 1) -> Experim
         with front_end.current.submitting_for(folder.name, begins=True):
             host = _begun(make, opening, folder)
             experiment = Experiment(folder, host)
-        preload(Host.__module__, run_trial.__module__, *opening.search.modules)  # for experiments that follow
+        preload(Host.__module__, "asyncio", run_trial.__module__, *opening.search.modules)  # for those that follow
         front_end.current.experiment_started(experiment)
     except KeyboardInterrupt:
         if experiment is not None:  # nobody has it yet who could stop it

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..journal import Writer
 from ..records import Record, Told
+
+if TYPE_CHECKING:
+    import asyncio
 
 RETRY_EVERY_S = 1.0
 
@@ -22,8 +25,8 @@ class Recorder:
         Another controller writes it.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._writer = Writer(folder)
+    def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop) -> None:
+        self._writer, self._loop = Writer(folder), loop
         self._unwritten: deque[Record] = deque()
 
     @property
@@ -70,4 +73,4 @@ class Recorder:
             self._retry_later()
 
     def _retry_later(self) -> None:
-        asyncio.get_running_loop().call_later(RETRY_EVERY_S, self._retry)
+        self._loop.call_later(RETRY_EVERY_S, self._retry)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping
 from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...objstore import code_pickles
 from ...text import in_one_line
@@ -17,6 +16,9 @@ from ..resources import options_of
 from ..schedulers.explore import copied
 from ..search.protocol import NoSuggestion, Search
 from ..space import to_json, unstored
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Searching:
@@ -28,15 +30,22 @@ class Searching:
         `begin` has been called on it.
     resources : callable, optional
         Says of a configuration what its trial takes.
+    loop : asyncio.AbstractEventLoop
+        The controller's.
     feed : callable
-        Takes its answers, on the controller's loop.
+        Takes its answers, on that loop.
     """
 
     def __init__(
-        self, search: Search, resources: Callable[[dict[str, Any]], Any] | None, feed: Callable[[Event], None]
+        self,
+        search: Search,
+        resources: Callable[[dict[str, Any]], Any] | None,
+        loop: asyncio.AbstractEventLoop,
+        feed: Callable[[Event], None],
     ) -> None:
-        self._search, self._resources, self._feed = search, resources, feed
-        self._loop: asyncio.AbstractEventLoop | None = None  # once there is a thread
+        self._search, self._resources, self._loop, self._feed = search, resources, loop, feed
+        self._hears_results = type(search).on_trial_result is not Search.on_trial_result
+        self._has_thread = False
         self._calls: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]]] = SimpleQueue()  # for it
         self._is_closed = False
         self._n_suggested = 0
@@ -47,7 +56,8 @@ class Searching:
 
     def tell_result(self, trial: int, result: Mapping[str, Any]) -> None:
         """A trial has reported."""
-        self._call(self._search.on_trial_result, trial, result)
+        if self._hears_results:
+            self._call(self._search.on_trial_result, trial, result)
 
     def tell_end(self, trial: int, result: Mapping[str, Any] | None, failed: bool, pruned: bool) -> None:
         """A trial is over."""
@@ -84,8 +94,8 @@ class Searching:
         if not self._search.is_adaptive:
             self._call_now(call, arguments)
             return
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
+        if not self._has_thread:
+            self._has_thread = True
             threading.Thread(target=self._work, name="cellmesh-search", daemon=True).start()
         self._calls.put((call, arguments))
 
@@ -105,7 +115,7 @@ class Searching:
         return Asked(at=time.time(), what="stop", why=text, failed=True)
 
     def _answer(self, event: Event) -> None:
-        if self._loop is None:  # the caller's, as there is no thread
-            self._feed(event)
-        else:
+        if self._has_thread:
             self._loop.call_soon_threadsafe(self._feed, event)
+        else:
+            self._feed(event)

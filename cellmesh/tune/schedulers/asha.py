@@ -42,7 +42,7 @@ class _Bracket:
     rungs: list[_Rung]
 
 
-@dataclass
+@dataclass(slots=True)
 class _Trial:
     bracket: _Bracket
     rung: int = -1  # the last one that it has reached

@@ -10,30 +10,28 @@ A trial is known by its number, 0, 1, 2, ... in the order of its making.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-@dataclass(frozen=True)
-class Stop:
+class Stop(msgspec.Struct, frozen=True):
     """The trial ends here, as one that has done its part. It may run, wait in a report, or be paused."""
 
     trial: int
 
 
-@dataclass(frozen=True)
-class Pause:
+class Pause(msgspec.Struct, frozen=True):
     """The trial gives its resources back and waits for `Resume`. It goes on from its latest checkpoint, or, where it
     has none, its process waits inside the report."""
 
     trial: int
 
 
-@dataclass(frozen=True)
-class Resume:
+class Resume(msgspec.Struct, frozen=True):
     """A paused trial may go on, as soon as there is room. The order of these is the order in which they go on, and they
     go before trials that have not begun.
     """
@@ -41,8 +39,7 @@ class Resume:
     trial: int
 
 
-@dataclass(frozen=True)
-class Exploit:
+class Exploit(msgspec.Struct, frozen=True):
     """The trial goes on from the latest checkpoint of another one (`donor`), with this configuration."""
 
     trial: int

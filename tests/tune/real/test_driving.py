@@ -313,6 +313,20 @@ for what in (search.stop, search.wait):
     except tune.TuneError as error:
         print(error)
 """
+ALONE = """
+import sys
+import cellmesh
+from cellmesh import tune
+cellmesh.init(num_cpus=1)
+found = tune.Tuner(lambda config: {"x": 1}, metric="x", verbose=0).fit()
+print(found.best.metrics["x"], [name for name in ("asyncio", "numpy") if name in sys.modules])
+cellmesh.shutdown()
+"""
+
+
+def test_a_driver_does_not_import_what_its_controller_needs() -> None:
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "1 []\n", done.stdout + done.stderr
 
 
 def test_attach_from_another_process() -> None:

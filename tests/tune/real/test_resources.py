@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from support.waiting import wait_until
 
 import cellmesh
 from cellmesh import tune
+from cellmesh.tune.yielding import as_batch_work
 from cellmesh.util import get_current_placement_group, placement_group_table
 
 pytestmark = pytest.mark.usefixtures("session")
@@ -101,3 +103,39 @@ def test_no_group_outlives_a_controller_that_dies(flag: Callable[[str], Flag]) -
         search.wait(60)
     wait_until(lambda: not placement_group_table(), what="the group is gone")
     wait_until(lambda: cellmesh.available_resources()["CPU"] == 2, what="the CPUs are free again")
+
+
+def test_trials_beyond_the_cpus_let_others_go_first() -> None:
+    def train(config: dict[str, Any]) -> dict[str, Any]:
+        return {"is_batch": os.sched_getscheduler(0) == os.SCHED_BATCH}
+
+    little = {"cpu": 1 / len(os.sched_getaffinity(0)) / 2}
+    crowded = tune.Tuner(train, num_samples=2, resources=little).fit()
+    alone = tune.Tuner(train, num_samples=2, resources=little, max_concurrent=1).fit()
+    assert [found.metrics["is_batch"] for found in (*crowded, *alone)] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(("before", "within"), [(os.SCHED_OTHER, os.SCHED_BATCH), (os.SCHED_IDLE, os.SCHED_IDLE)])
+def test_the_policy_of_the_thread_is_put_back(before: int, within: int) -> None:
+    seen: list[int] = []
+
+    def run() -> None:  # in a thread, with which its policy ends
+        os.sched_setscheduler(0, before, os.sched_param(0))
+        with pytest.raises(KeyError), as_batch_work():
+            seen.append(os.sched_getscheduler(0))
+            raise KeyError
+        seen.append(os.sched_getscheduler(0))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [within, before]
+
+
+def test_a_system_that_refuses_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    with as_batch_work():
+        assert os.sched_getscheduler(0) == os.SCHED_OTHER
