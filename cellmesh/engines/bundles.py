@@ -10,13 +10,16 @@ from msgspec import Struct
 from ..scheduler.cluster.messages import GroupBundle, Message, Reserve, Reserved, Task, Unreserve
 from .calls import in_units
 from .interface import Bundle, Engine, Group
+from .parcels import Key
 
 
 class _Part(Struct):
-    """Bundles of home's `group`, by their indexes there, in the order that they have in the engine's."""
+    """Bundles of home's `group`, by their indexes there, in the order that they have in the engine's. `about`: the
+    object that describes it."""
 
     group: int
     indexes: list[int]
+    about: Key
 
 
 class Bundles:
@@ -26,25 +29,35 @@ class Bundles:
         self._engine, self._send = engine, send
         self._parts: dict[Group, _Part] = {}
 
-    def reserve(self, message: Reserve) -> None:
-        """Home wants some."""
+    def reserve(self, message: Reserve, about: Key) -> bool:
+        """Home wants some. False: there are none here."""
         if not self._engine.can.groups:
             self._send(Reserved(message.group, message.indexes, given=False))
-            return
+            return False
         group = self._engine.reserve([in_units(bundle) for bundle in message.bundles], message.mode)
-        self._parts[group] = _Part(message.group, message.indexes)
+        self._parts[group] = _Part(message.group, message.indexes, about)
+        return True
 
     def set_aside(self, group: Group) -> None:
         """The engine has them."""
         if (part := self._parts.get(group)) is not None:
             self._send(Reserved(part.group, part.indexes))
 
-    def unreserve(self, message: Unreserve) -> None:
-        """Home wants them no more."""
-        for group, part in list(self._parts.items()):
-            if part.group == message.group and {*part.indexes} <= {*message.indexes}:
-                del self._parts[group]
-                self._engine.unreserve(group)
+    def unreserve(self, message: Unreserve) -> list[Key]:
+        """Home wants them no more; what described them."""
+        gone = [
+            group
+            for group, part in self._parts.items()
+            if part.group == message.group and {*part.indexes} <= {*message.indexes}
+        ]
+        for group in gone:
+            self._engine.unreserve(group)
+        return [self._parts.pop(group).about for group in gone]
+
+    def about(self, bundle: GroupBundle) -> Key | None:
+        """What describes the group of a bundle of home's; None: it is given back."""
+        found = self.of(bundle)
+        return None if found is None else self._parts[found.group].about
 
     def of(self, bundle: GroupBundle) -> Bundle | None:
         """What the engine calls a bundle of home's; None: it is given back."""

@@ -50,7 +50,8 @@ class Call(Struct):
     """A task of home's."""
 
     task: Task
-    needs: list[Key]  # objects that it holds: function first, then its refs, then those of the actor that it makes
+    # Objects that it holds: function first, then its refs, those of the actor that it makes, what describes its group.
+    needs: list[Key]
     missing: set[Key]
     handle: Handle | None = None
     pack: Pack | None = None  # whose parcel it is in, if it is not alone there
@@ -103,9 +104,11 @@ def to_send(call: Call, actor: Key | None) -> Task:
     """A call for its pocket, with what it refers to by the names that this side has. `actor`: what the pocket calls
     the one that it is a call of, if it is one."""
     task = call.task
-    function, *refs = (Ref(*key) for key in call.needs)
+    function, *refs = (Ref(*key) for key in (call.needs if task.bundle is None else call.needs[:-1]))
     more = refs[len(task.refs) :]
-    sent = replace(task, function=function, refs=refs[: len(task.refs)], max_retries=call.n_left, bundle=None)
+    # What it submits has its resources, wherever these are from.
+    bundle = None if task.bundle is None else replace(task.bundle, captures=False)
+    sent = replace(task, function=function, refs=refs[: len(task.refs)], max_retries=call.n_left, bundle=bundle)
     if task.creates is not None:
         checkpoint = more.pop() if task.checkpoint is not None else None
         return replace(sent, creates=replace(task.creates, refs=more), checkpoint=checkpoint)

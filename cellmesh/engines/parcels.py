@@ -20,6 +20,7 @@ from ..scheduler.cluster.messages import (
     Message,
     Number,
     Output,
+    Ref,
     Slot,
     Taken,
     Task,
@@ -43,12 +44,13 @@ class Given(Struct, frozen=True, array_like=True):
 
 class Work(Struct, frozen=True, array_like=True):
     """Tasks for a pocket, one of them or several that are packed together. `objects`: all that they refer to; what is
-    referred to by another one comes before that."""
+    referred to by another one comes before that. `about`: what describes the placement group of the one task."""
 
     session: str
     namespace: str
     tasks: list[Task]
     objects: list[Given]
+    about: Ref | None = None
 
     @property
     def task(self) -> Task:

@@ -205,8 +205,10 @@ class EnginePeer:
                 if (call := self._calls.get(number)) is not None:
                     self._take_items(call, CLOSED if closed else n)
             case messages.Reserve():
-                self._values.let_go(self._values.resolve(message.about))
-                self._bundles.reserve(message)
+                about = self._values.resolve(message.about)
+                self._values.hold([about])
+                if not self._bundles.reserve(message, about):
+                    self._values.drop([about])
             case messages.Unreserve():
                 self._unplace(message)
             case _:
@@ -231,10 +233,14 @@ class EnginePeer:
         if living is not None and living.end is not None:
             self._values.drop(needs)
             return  # home knows by now
-        if task.bundle is not None and self._engine.can.groups and self._bundles.of(task.bundle) is None:
-            self._values.drop(needs)  # it is given back meanwhile
-            self._send(messages.Returned([task.number]), None)
-            return
+        if task.bundle is not None and self._engine.can.groups:
+            about = self._bundles.about(task.bundle)
+            if about is None:  # it is given back meanwhile
+                self._values.drop(needs)
+                self._send(messages.Returned([task.number]), None)
+                return
+            self._values.hold([about])
+            needs.append(about)
         call = self._calls[task.number] = Call(task, needs, set())
         if lacks := lacking(task, self._engine):
             self._refuse(call, lacks)
@@ -288,7 +294,8 @@ class EnginePeer:
         task, is_packed = calls[0].task, len(calls) > 1
         living = self._called(task)
         sent = [to_send(call, None if living is None else living.name) for call in calls]
-        work = encode(Work(self._session, self._namespace, sent, given))
+        about = None if task.bundle is None else Ref(*calls[0].needs[-1])
+        work = encode(Work(self._session, self._namespace, sent, given, about))
         left = calls[0].n_left
         by_exceptions = bool(task.flags & TASK_FLAG_RETRY_EXCEPTIONS)  # then the pocket tries again, and counts
         most_runs = 1 if by_exceptions or is_packed else left + 1 if left >= 0 else ANY_NUMBER
@@ -355,7 +362,7 @@ class EnginePeer:
                 self._engine.kill(call.handle, True)
             else:
                 self._engine.cancel(call.handle, True)
-        self._bundles.unreserve(message)
+        self._values.drop(self._bundles.unreserve(message))
 
     def _end_unplaced(self, call: Call) -> None:
         assert call.task.bundle is not None

@@ -40,11 +40,13 @@ from ..objstore._core import (
 from ..scheduler.cluster.messages import (
     Cancel,
     Checkpoint,
+    GroupBundle,
     Items,
     Kill,
     Message,
     Output,
     Ref,
+    Reserve,
     Result,
     Results,
     Returned,
@@ -52,6 +54,7 @@ from ..scheduler.cluster.messages import (
     Taken,
     Task,
     Tasks,
+    Unreserve,
     Value,
 )
 from ..scheduler.cluster.peer.broadcast import Tree
@@ -185,6 +188,7 @@ class Pocket(PocketCalls):
         self._saved: Ref | None = None  # by it, in this call
         self._turn = 0  # how often it has told of such
         self._made: worker_actor.Constructed | None = None  # what lives here
+        self._bundle: GroupBundle | None = None  # that the last task was in which was in one
         self._origin = 0  # of the task that runs: its cell's number at home
         self._generator = -1  # the number of that
         self._items: list[Items] = []  # of it, that are to be told
@@ -208,7 +212,7 @@ class Pocket(PocketCalls):
             with self._takes_streams():
                 with self._lock:
                     self._take_objects(work, blobs)
-                    self._take_task(work.task)
+                    self._take_task(work.task, work.about)
                     if is_generator and line is not None:
                         self._generator = work.task.number
                 with self._hears(line, is_generator):
@@ -354,8 +358,16 @@ class Pocket(PocketCalls):
             task.actor is not None or self._session.environment_of_task in (None, task.env)
         )
 
-    def _take_task(self, task: Task) -> None:
+    def _take_task(self, task: Task, about: Ref | None = None) -> None:
+        """`about`: what describes the placement group that it is in. Its resources the engine has: here that is known
+        by name, until a task of another one comes."""
         self._is_told = False
+        if task.bundle is not None and about is not None:
+            if self._bundle is not None and self._bundle != task.bundle:
+                self._peer.receive(Unreserve(self._bundle.group, [self._bundle.index]))
+            if self._bundle != task.bundle:
+                self._bundle = task.bundle
+                self._peer.receive(Reserve(task.bundle.group, about, [task.bundle.index], [{}]))
         if task.actor is None:
             self._session.environment_of_task = task.env
         self._peer.receive(Tasks([replace(task, demand={}, flags=task.flags & ~TASK_FLAG_ENV)]))

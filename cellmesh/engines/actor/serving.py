@@ -111,7 +111,7 @@ class ServingPocket(Pocket):
             self._calls[task.number] = call
             try:
                 self._take_objects(work, blobs)
-                self._take_task(task)
+                self._take_task(task, work.about)
                 if task.number in self._early:
                     self._peer.receive(Cancel([task.number]))
             except Full:

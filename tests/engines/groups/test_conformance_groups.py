@@ -18,6 +18,7 @@ from cellmesh.exceptions import ActorPlacementGroupRemoved, TaskPlacementGroupRe
 from cellmesh.util import (
     PlacementGroup,
     PlacementGroupSchedulingStrategy,
+    get_current_placement_group,
     placement_group,
     placement_group_table,
     remove_placement_group,
@@ -86,6 +87,33 @@ def test_actors_live_in_bundles(on_engine: ModuleType, reserve: Reserve) -> None
     )
     pids = get([one.pid.remote(), other.pid.remote()])
     assert len({os.getpid(), *pids}) == 3
+
+
+def test_what_runs_in_a_group_knows_which(on_engine: ModuleType, reserve: Reserve) -> None:
+    @on_engine.remote
+    def which() -> PlacementGroup | None:
+        return get_current_placement_group()
+
+    class Knows:
+        async def which(self) -> PlacementGroup | None:
+            return get_current_placement_group()
+
+    one, other = reserve([{"CPU": 1}]), reserve([{"CPU": 1}, {"CPU": 1}])
+    for group in (one, other, one):
+        assert get([which.options(scheduling_strategy=within(group)).remote(), which.remote()]) == [group, None]
+    actor = on_engine.remote(Knows).options(num_cpus=1, scheduling_strategy=within(other)).remote()
+    assert get(actor.which.remote()) == other
+
+
+def test_what_a_task_in_a_bundle_submits_runs_with_it(on_engine: ModuleType, reserve: Reserve) -> None:
+    @on_engine.remote
+    def total(n: int) -> int:
+        return n + (cellmesh.get(total.remote(n - 1)) if n else 0)
+
+    group = reserve([{"CPU": 1}])
+    for captures in (False, True):
+        strategy = PlacementGroupSchedulingStrategy(group, 0, captures)
+        assert get(total.options(scheduling_strategy=strategy).remote(3)) == 6
 
 
 def test_what_is_reserved_is_nobody_elses(on_engine: ModuleType, reserve: Reserve, machines: tuple[int, int]) -> None:
