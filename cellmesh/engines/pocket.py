@@ -360,7 +360,7 @@ class Pocket(PocketCalls):
 
     def _take_task(self, task: Task, about: Ref | None = None) -> None:
         """`about`: what describes the placement group that it is in. Its resources the engine has: here that is known
-        by name, until a task of another one comes."""
+        by name, until a task of another one comes (decision 157)."""
         self._is_told = False
         if task.bundle is not None and about is not None:
             if self._bundle is not None and self._bundle != task.bundle:
