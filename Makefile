@@ -14,8 +14,9 @@ py := $(abspath $(VENV))/bin/python
 pip := $(py) -m pip --disable-pip-version-check --quiet
 packages := $(py) scripts/packages.py install
 pins := scripts/packages.py $(wildcard scripts/pins/*.txt)
-# The repository has a folder named cellmesh: Python must not take it for the installed package.
-run := PYTHONSAFEPATH=1 $(py)
+# The repository has a folder named cellmesh: Python must not take it for the installed package. What the tests need is
+# not compiled before somebody imports it, and then it must be kept.
+run := PYTHONDONTWRITEBYTECODE= PYTHONSAFEPATH=1 $(py)
 sources := $(shell find cellmesh objstore scheduler kernel_ext labextension -name node_modules -prune -o \
     -name __pycache__ -prune -o -path objstore/core/out -prune -o -path labextension/built -prune -o \
     -path kernel_ext/panel/static -prune -o -path labextension/lib -prune -o -print 2>/dev/null) \

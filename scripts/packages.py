@@ -31,6 +31,8 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 # What the build asks for on a machine that has neither CMake nor Node.js.
 BUILD = ["pip>=24", "scikit-build-core>=1.1", "numpy>=2", "cmake", "ninja", frontend.NODE_WHEEL]
 
+OF_TESTS = {"test", "lint"}  # groups that nothing else needs
+
 # Its releases depend on gigabytes of CUDA or not, as the index has it; a newer one is chosen by hand.
 TORCH = "torch==2.13.0"
 
@@ -82,6 +84,8 @@ def install(names: list[str], newest: bool = False) -> None:
     if unknown := set(names) - set(known):
         raise SystemExit(f"no such group: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     how = ["--upgrade", "--upgrade-strategy=eager", TORCH] if newest else constraints()
+    if OF_TESTS.issuperset(names):
+        how.append("--no-compile")  # few of thousands of files are ever imported; who imports one compiles it
     if "build" in names:  # the backend says which of the tools the machine lacks
         _pip(how, [each for each in BUILD if each.startswith(("pip", "scikit", "numpy"))])
         asked = [sys.executable, str(ROOT / "scripts/build_backend.py")]

@@ -19,8 +19,11 @@ from typing import TypeVar
 
 import cloudpickle
 import pytest
+from cellmesh.scheduler.node.handle import WorkerModules
 from support import outcomes
-from support.waiting import MARKER, Holdings, processes, wait_until
+from support.waiting import MARKER, Holdings, after_garbage, processes, wait_until
+
+from cellmesh.startup import worker_modules
 
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true", "yes")
 NOT_INSTALLED = re.compile(
@@ -77,23 +80,14 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     return _judged((yield))
 
 
-def _left(before: Holdings) -> dict[str, list[str]]:
-    """What is left after everybody had the time to end; looks once more after a collection of garbage."""
-    left = Holdings.now().left_since(before)
-    if left:
-        gc.collect()
-        left = Holdings.now().left_since(before)
-    return left
-
-
 def _settled(before: Holdings, kept: set[str]) -> dict[str, list[str]]:
     """What is left once SETTLE_S have passed or nothing is, without the kinds in `kept`."""
 
     def remaining() -> dict[str, list[str]]:
-        return {kind: what for kind, what in _left(before).items() if kind not in kept}
+        return {kind: what for kind, what in Holdings.now().left_since(before).items() if kind not in kept}
 
     try:
-        wait_until(lambda: not remaining(), SETTLE_S)
+        wait_until(after_garbage(lambda: not remaining()), SETTLE_S)
     except AssertionError:
         return remaining()
     return {}
@@ -138,6 +132,18 @@ def _nothing_left_by_the_run() -> Iterator[None]:
     _check(before, {"threads", "descriptors"})
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _commands_of_machines(_nothing_left_by_the_run: None) -> Iterator[None]:
+    """Who forks the commands that tests give on machines, where there are such tests."""
+    if "support.real_machines" not in sys.modules:
+        yield
+        return
+    from support.commands import forked
+
+    with forked.served():
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _not_as_ray(request: pytest.FixtureRequest) -> Iterator[None]:
     """What importing `compat.ray` changes in this process, for the tests of that, is undone for all others."""
@@ -155,6 +161,17 @@ def _not_as_ray(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     refs_are_plain(before[0])
     _, front_end.dialect, front_end.current = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def modules_of_programs() -> Iterator[Callable[[], WorkerModules]]:
+    """What sessions have their workers import by what the program has. Ours has imported all that its tests need: each
+    session would import pyarrow and a search's modules for its workers, which takes more than most tests do.
+    """
+    whole = worker_modules.worker_modules
+    worker_modules.worker_modules = lambda: worker_modules.WORKER_MODULES
+    yield whole
+    worker_modules.worker_modules = whole
 
 
 @pytest.fixture

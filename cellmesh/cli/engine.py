@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from ..submit.flags import OF_SESSIONS, argument_type
 from .failures import CommandError
 from .sessions import UsageError
 
@@ -15,13 +16,22 @@ def add_engine(parser: argparse.ArgumentParser, as_json: argparse.ArgumentParser
     text = "connect as a session would, and say which machines, versions and capabilities are there"
     checks = commands.add_parser("check", help=text, description=f"{text.capitalize()}.", parents=[as_json])
     checks.add_argument("address", metavar="ADDRESS", help="as init() takes it: ray:auto, dask://HOST:PORT")
+    written = OF_SESSIONS["engine_options"]
+    checks.add_argument(
+        *written.spellings("engine_options"),
+        metavar=written.metavar,
+        type=argument_type(written.parse),
+        default={},
+        help="as init() takes them",
+    )
     checks.set_defaults(run=check)
 
 
 def check(options: argparse.Namespace) -> int:
     """Connect, and say what is there."""
-    from ..engines.addresses import ENGINES, prefix_of
-    from ..engines.connecting import connected
+    from ..engines.addresses import ENGINES, name_of, prefix_of
+    from ..engines.connection.connecting import connected
+    from ..engines.connection.options import checked
     from ..engines.interface import Engine
     from ..exceptions import EngineError
     from ..scheduler.worker.main import resolve
@@ -30,9 +40,13 @@ def check(options: argparse.Namespace) -> int:
     prefix = prefix_of(options.address)
     if not prefix:
         raise UsageError(f"{options.address!r} is the address of no engine: they begin with {', '.join(ENGINES)}")
+    try:
+        given = checked(name_of(prefix), options.engine_options)
+    except (TypeError, ValueError) as error:
+        raise UsageError(str(error)) from None
     engine: Engine = resolve(ENGINES[prefix])()
     try:
-        facts = connected(engine, options.address, {}, lambda event: None)
+        facts = connected(engine, options.address, given, lambda event: None)
         nodes = [{"name": node.name, "resources": dict(node.total)} for node in engine.nodes()]
     except EngineError as error:
         raise CommandError(str(error)) from None

@@ -31,6 +31,11 @@ def prefix_of(address: str) -> str:
     return next((prefix for prefix in ENGINES if address.startswith(prefix) and not address.startswith("ray://")), "")
 
 
+def name_of(prefix: str) -> str:
+    """What people call the engine whose addresses begin so."""
+    return prefix.partition(":")[0].partition("+")[0]
+
+
 def address_of(asked: Any) -> Any:
     """What `init` is given, with the address of a Dask cluster's scheduler in its place."""
     found = getattr(asked, "scheduler_address", None)

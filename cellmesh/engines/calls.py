@@ -57,6 +57,7 @@ class Call(Struct):
     given_at: float = 0.0  # when the engine was given it
     n_runs: int = 0
     is_cancelled: bool = False
+    is_unplaced: bool = False  # its placement group was removed
     blobs: list[Blob] = field(default_factory=list)
     run: int = 0  # of which there are news
     n_news: int = 0  # that home was told
@@ -104,7 +105,7 @@ def to_send(call: Call, actor: Key | None) -> Task:
     task = call.task
     function, *refs = (Ref(*key) for key in call.needs)
     more = refs[len(task.refs) :]
-    sent = replace(task, function=function, refs=refs[: len(task.refs)], max_retries=call.n_left)
+    sent = replace(task, function=function, refs=refs[: len(task.refs)], max_retries=call.n_left, bundle=None)
     if task.creates is not None:
         checkpoint = more.pop() if task.checkpoint is not None else None
         return replace(sent, creates=replace(task.creates, refs=more), checkpoint=checkpoint)

@@ -14,7 +14,7 @@ import os
 import random
 import signal
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,12 +23,14 @@ from queue import SimpleQueue
 from typing import Any
 
 from ..exceptions import EngineUnreachableError
+from ..scheduler.cluster.messages import Spread
 from .actor.calling import or_end
 from .actor.lines import Lines
 from .interface import (
     ActorEnded,
     ActorRunner,
     Blob,
+    Bundle,
     Came,
     Capabilities,
     Ended,
@@ -38,6 +40,7 @@ from .interface import (
     Facts,
     Failed,
     FailureKind,
+    Group,
     Handle,
     Lost,
     NodesChanged,
@@ -45,6 +48,7 @@ from .interface import (
     Over,
     Parcel,
     Said,
+    SetAside,
     TaskEngine,
 )
 from .news import Line
@@ -69,13 +73,15 @@ class Faults:
 
 @dataclass
 class _Actor:
-    """`number`: its handle, and that of its constructor. `lines`: its calls that wait; `due`: those that begin now."""
+    """`number`: its handle, and that of its constructor. `bundle`: that it is to be in. `lines`: its calls that wait;
+    `due`: those that begin now."""
 
     number: int
     keeps: Mapping[str, float]
     host: ActorRunner
     lines: Lines[_Job]
-    node: EngineNode | None = None
+    bundle: Bundle | None = None
+    where: _Where | None = None
     is_constructed: bool = False
     due: deque[_Job] = field(default_factory=deque["_Job"])
     hands_over: threading.Lock = field(default_factory=threading.Lock)
@@ -87,6 +93,26 @@ class _Job:
     handle: int
     n_runs: int = 0
     actor: _Actor | None = None  # whose constructor or call it is
+
+
+@dataclass(eq=False)
+class _Bundle:
+    """`node`: where it is; None: nowhere yet."""
+
+    amounts: Mapping[str, float]
+    node: EngineNode | None = None
+    used: dict[str, float] = field(default_factory=dict[str, float])
+
+
+_Where = EngineNode | _Bundle
+"""Of what somebody has resources."""
+
+
+@dataclass
+class _Group:
+    strategy: Spread
+    bundles: list[_Bundle]
+    is_told: bool = False
 
 
 class FakeEngine(TaskEngine):
@@ -113,7 +139,7 @@ class FakeEngine(TaskEngine):
         The virtual clock.
     """
 
-    can: Capabilities = Capabilities(actors=True, concurrent_actors=True, output=True, streams=True)
+    can: Capabilities = Capabilities(actors=True, concurrent_actors=True, groups=True, output=True, streams=True)
 
     def __init__(
         self,
@@ -131,11 +157,12 @@ class FakeEngine(TaskEngine):
         self._tell: Callable[[Event], None] = lambda event: None
         self._numbers = itertools.count(1)
         self._queue: deque[_Job] = deque()
-        self._running: dict[int, tuple[_Job, EngineNode]] = {}
+        self._running: dict[int, tuple[_Job, _Where]] = {}
         self._host: MakeHost = host or (lambda ended: _Borrowed(run, ended))
         self._actors: dict[EngineActor, _Actor] = {}
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._blobs: dict[Blob, bytes | None] = {}  # None: lost
+        self._groups: dict[Group, _Group] = {}
         self._used: dict[str, dict[str, float]] = {node.name: {} for node in nodes}
         self.now: float = 0.0
         self._changed = threading.Condition(threading.RLock())
@@ -200,7 +227,7 @@ class FakeEngine(TaskEngine):
         with self._changed:
             number = next(self._numbers)
             host = self._host(lambda code: self._over(number, "crashed", code))
-            actor = _Actor(number, keeps, host, Lines(parcel.limits))
+            actor = _Actor(number, keeps, host, Lines(parcel.limits), parcel.bundle)
             self._actors[number] = actor
             self._enqueue(_Job(parcel, number, actor=actor))
             return number
@@ -226,6 +253,35 @@ class FakeEngine(TaskEngine):
                 if force:
                     self._over(actor, "crashed", -signal.SIGKILL)
                 found.host.end(force)
+
+    def reserve(self, bundles: Sequence[Mapping[str, float]], strategy: Spread) -> Group:
+        """Put resources aside."""
+        with self._changed:
+            number = next(self._numbers)
+            self._groups[number] = _Group(strategy, [_Bundle(amounts) for amounts in bundles])
+            self._later(0.0, self._place)
+            self._changed.notify_all()
+            return number
+
+    def unreserve(self, group: Group) -> None:
+        """Give them back, and end what is there."""
+        with self._changed:
+            for actor in [actor for actor in self._actors.values() if _is_of(actor.bundle, group)]:
+                self._over(actor.number, "crashed", -signal.SIGKILL)
+                actor.host.end(True)
+            waiting = [job for job in self._queue if _is_of(job.parcel.bundle, group)]
+            running = [job for job, _ in self._running.values() if _is_of(job.parcel.bundle, group)]
+            self._queue = deque(job for job in self._queue if job not in waiting)
+            for job in running:
+                del self._running[job.handle]
+            for kind, jobs in (("unschedulable", waiting), ("crashed", running)):
+                for job in jobs:
+                    self._later(0.0, partial(self._tell, Failed(job.handle, kind, job.n_runs)))
+            for bundle in self._groups.pop(group).bundles:
+                if bundle.node is not None:
+                    self._take(bundle.node, bundle.amounts, -1)
+            self._later(0.0, self._place)
+            self._changed.notify_all()
 
     def say(self, handle: Handle, message: bytes) -> None:
         """Tell a pocket something."""
@@ -253,7 +309,8 @@ class FakeEngine(TaskEngine):
             self._changed.notify_all()
 
     def _enqueue(self, job: _Job) -> None:
-        if not any(_fits(job.parcel.resources, node.total, {}) for node in self._nodes):
+        in_group = job.parcel.bundle is not None
+        if not in_group and not any(_fits(job.parcel.resources, node.total, {}) for node in self._nodes):
             if job.actor is not None:
                 self._actors.pop(job.handle).host.end(True)
             self._later(0.0, lambda: self._tell(Failed(job.handle, "unschedulable")))
@@ -267,6 +324,11 @@ class FakeEngine(TaskEngine):
     def n_actors(self) -> int:
         """How many actors there are."""
         return len(self._actors)
+
+    @property
+    def used(self) -> Mapping[str, Mapping[str, float]]:
+        """What is taken of each machine."""
+        return {node.name: self._used[node.name] for node in self._nodes}
 
     @property
     def blobs(self) -> int:
@@ -293,15 +355,19 @@ class FakeEngine(TaskEngine):
         """A machine is gone, with what runs there."""
         with self._changed:
             self._nodes = [node for node in self._nodes if node.name != name]
-            for actor in [
-                actor for actor in self._actors.values() if actor.node is not None and actor.node.name == name
-            ]:
+            for actor in [actor for actor in self._actors.values() if _is_on(actor.where, name)]:
                 self._over(actor.number, "node_died", 0)
                 actor.host.end(True)
-            for handle, (job, node) in list(self._running.items()):
-                if node.name == name:
+            for handle, (job, where) in list(self._running.items()):
+                if _is_on(where, name):
                     del self._running[handle]
                     self._end_run(job, "node_died")
+            for group in self._groups.values():
+                for bundle in group.bundles:
+                    if _is_on(bundle, name):
+                        bundle.node = None
+                        bundle.used.clear()
+            self._later(0.0, self._place)
             self._later(0.0, lambda: self._tell(NodesChanged()))
 
     def lose_blobs(self) -> None:
@@ -320,21 +386,45 @@ class FakeEngine(TaskEngine):
     def _place(self) -> None:
         """Begin what there is room for, in the order in which it came."""
         with self._changed:
-            while (job := next(filter(self._may_begin, self._queue), None)) is not None:
-                if (node := self._node_for(job.parcel)) is None:
-                    return
+            for number, group in self._groups.items():
+                self._set_aside(number, group)
+            while (found := self._next()) is not None:
+                job, where = found
                 self._queue.remove(job)
-                self._take(node, job.parcel.resources, 1)
+                self._take(where, job.parcel.resources, 1)
                 if job.actor is not None:
-                    job.actor.node = node
-                self._begin(job, node)
+                    job.actor.where = where
+                self._begin(job, where)
+
+    def _next(self) -> tuple[_Job, _Where] | None:
+        """What is to begin, and where. In a bundle nobody waits for those outside."""
+        is_full = False
+        for job in filter(self._may_begin, self._queue):
+            if job.parcel.bundle is None and is_full:
+                continue
+            where = self._where_for(job.parcel)
+            if where is not None:
+                return job, where
+            is_full |= job.parcel.bundle is None
+        return None
+
+    def _set_aside(self, number: Group, group: _Group) -> None:
+        """All bundles that have no place, if there is room."""
+        lacking = [bundle for bundle in group.bundles if bundle.node is None]
+        nodes = _assigned(group, lacking, self._nodes, self._used)
+        for bundle, node in zip(lacking, nodes, strict=False):
+            bundle.node = node
+            self._take(node, bundle.amounts, 1)
+        if nodes and not group.is_told:
+            group.is_told = True
+            self._later(0.0, lambda: self._tell(SetAside(number)))
 
     def _may_begin(self, job: _Job) -> bool:
         """Whether a worker takes it, if there is room."""
         return True
 
-    def _begin(self, job: _Job, node: EngineNode) -> None:
-        self._running[job.handle] = job, node
+    def _begin(self, job: _Job, where: _Where) -> None:
+        self._running[job.handle] = job, where
         if job.actor is not None:
             job.actor.due.append(job)
         self._later(self._run_s, partial(self._execute, job) if job.actor is None else partial(self._call, job.actor))
@@ -345,17 +435,21 @@ class FakeEngine(TaskEngine):
             self._execute(actor.due.popleft())
 
     def _next_calls(self, actor: _Actor) -> None:
-        while actor.is_constructed and actor.node is not None and (job := actor.lines.next()) is not None:
-            self._begin(job, actor.node)
+        while actor.is_constructed and actor.where is not None and (job := actor.lines.next()) is not None:
+            self._begin(job, actor.where)
 
-    def _node_for(self, parcel: Parcel) -> EngineNode | None:
+    def _where_for(self, parcel: Parcel) -> _Where | None:
+        if parcel.bundle is not None:
+            bundle = self._groups[parcel.bundle.group].bundles[parcel.bundle.index]
+            fits = bundle.node is not None and _fits(parcel.resources, bundle.amounts, bundle.used)
+            return bundle if fits else None
         for node in self._nodes:
             if _fits(parcel.resources, node.total, self._used[node.name]):
                 return node
         return None
 
-    def _take(self, node: EngineNode, amounts: Mapping[str, float], sign: int) -> None:
-        used = self._used[node.name]
+    def _take(self, where: _Where, amounts: Mapping[str, float], sign: int) -> None:
+        used = where.used if isinstance(where, _Bundle) else self._used[where.name]
         for name, amount in amounts.items():
             used[name] = used.get(name, 0.0) + sign * amount
 
@@ -403,9 +497,9 @@ class FakeEngine(TaskEngine):
             found = self._running.pop(job.handle, None)
             if found is None:
                 return
-            actor, node = job.actor, found[1]
+            actor, where = job.actor, found[1]
             if actor is None or not actor.is_constructed:
-                self._take(node, job.parcel.resources, -1)
+                self._take(where, job.parcel.resources, -1)
                 self._later(0.0, self._place)
             if actor is not None and not actor.is_constructed and isinstance(event, Failed):
                 self._actors.pop(actor.number).host.end(True)
@@ -414,7 +508,7 @@ class FakeEngine(TaskEngine):
                     actor.lines.ended(job.parcel.group)
                 else:
                     actor.is_constructed = True
-                    self._take(node, actor.keeps, 1)
+                    self._take(where, actor.keeps, 1)
                 self._next_calls(actor)
             if event is None:
                 self._end_run(job, "crashed")
@@ -438,9 +532,9 @@ class FakeEngine(TaskEngine):
             if actor.is_constructed:
                 left = kind == "crashed" and not code
                 self._later(0.0, partial(self._tell, ActorEnded(number, kind, code, left)))
-            if actor.node is not None:
+            if actor.where is not None:
                 amounts = actor.keeps if actor.is_constructed else begun[0].parcel.resources
-                self._take(actor.node, amounts, -1)
+                self._take(actor.where, amounts, -1)
                 self._later(0.0, self._place)
             self._changed.notify_all()
 
@@ -454,6 +548,41 @@ class FakeEngine(TaskEngine):
 
 def _fits(resources: Mapping[str, float], total: Mapping[str, float], used: Mapping[str, float]) -> bool:
     return all(amount <= total.get(name, 0.0) - used.get(name, 0.0) + 1e-9 for name, amount in resources.items())
+
+
+def _is_on(where: _Where | None, name: str) -> bool:
+    node = where.node if isinstance(where, _Bundle) else where
+    return node is not None and node.name == name
+
+
+def _is_of(bundle: Bundle | None, group: Group) -> bool:
+    return bundle is not None and bundle.group == group
+
+
+def _assigned(
+    group: _Group, lacking: Sequence[_Bundle], nodes: Sequence[EngineNode], used: Mapping[str, Mapping[str, float]]
+) -> list[EngineNode]:
+    """A machine for each of these bundles; none, if there is not room for all."""
+    is_packed, is_strict = group.strategy.endswith("PACK"), group.strategy.startswith("STRICT")
+    there = Counter(bundle.node.name for bundle in group.bundles if bundle.node is not None)
+    for candidates in [[node] for node in nodes] if is_packed and is_strict else [nodes]:
+        room, n_there, found = {name: Counter(amounts) for name, amounts in used.items()}, Counter(there), []
+        for bundle in lacking:
+            fitting = [
+                node
+                for node in candidates
+                if _fits(bundle.amounts, node.total, room[node.name])
+                and not (is_strict and not is_packed and n_there[node.name])
+            ]
+            if not fitting:
+                break
+            node = min(fitting, key=lambda node: -n_there[node.name] if is_packed else n_there[node.name])
+            room[node.name].update(bundle.amounts)
+            n_there[node.name] += 1
+            found.append(node)
+        else:
+            return found
+    return []
 
 
 class _Borrowed:

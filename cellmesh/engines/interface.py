@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from ..errors import engine_limits as limits
 from ..exceptions import EngineUnsupportedError
+from ..scheduler.cluster.messages import Spread
 
 Handle = Hashable
 """The engine's own for a parcel that is under way."""
 Blob = Hashable
 """The engine's own for bytes that it keeps."""
+Group = Hashable
+"""The engine's own for bundles that it puts aside."""
 
 FailureKind = Literal[
     "crashed",  # the worker that ran it has died
@@ -29,8 +32,6 @@ FailureKind = Literal[
     "unschedulable",  # no machine of the engine can run it, or ever will
     "env_failed",  # its process could not be made what it asks for
 ]
-
-Strategy = Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"]
 
 
 @dataclass(frozen=True)
@@ -90,13 +91,22 @@ class EngineNode:
     total: Mapping[str, float]
 
 
+class Bundle(NamedTuple):
+    """One of those that the engine has put aside together. `captures`: what is submitted there goes there, too."""
+
+    group: Group
+    index: int
+    captures: bool = False
+
+
 @dataclass(frozen=True)
 class Parcel:
     """Tasks for one worker, as bytes for its pocket. `blobs`: what `data` refers to by place; the pocket is given their
     bytes. `resources`: what the engine is to set aside. `most_runs`: how often it may be begun, crashes included.
     `n_results`: how many large values its outcome has, most likely, at most. `is_packed`: it is of several tasks, which
     end one by one; then it may be begun once. Of a constructor, `limits`: how many calls of each concurrency group may
-    be under way at a time; none: one call after the other. Of a call, `group`: the place of its group there."""
+    be under way at a time; none: one call after the other. Of a call, `group`: the place of its group there. `bundle`:
+    its resources are of that, and so is its place."""
 
     data: bytes
     blobs: Sequence[Blob] = ()
@@ -108,6 +118,7 @@ class Parcel:
     options: Mapping[str, Any] = field(default_factory=dict)
     limits: Sequence[int] = ()
     group: int = 0
+    bundle: Bundle | None = None
 
 
 @dataclass(frozen=True)
@@ -177,6 +188,14 @@ class ActorEnded:
 
 
 @dataclass(frozen=True)
+class SetAside:
+    """The bundles of a group are, all of them. Those that are lost with their machine the engine puts aside again, and
+    says nothing."""
+
+    group: Group
+
+
+@dataclass(frozen=True)
 class NodesChanged:
     """`nodes()` tells something else than before."""
 
@@ -188,9 +207,8 @@ class Gone:
     reason: str
 
 
-Event = Ended | Failed | Came | Lost | Said | ActorEnded | NodesChanged | Gone
+Event = Ended | Failed | Came | Lost | Said | ActorEnded | SetAside | NodesChanged | Gone
 EngineActor = Hashable
-Group = Hashable
 
 
 class Engine(Protocol):
@@ -249,12 +267,13 @@ class Engine(Protocol):
         """End an actor's process; not by `force`: as a program ends, once its calls have."""
         ...
 
-    def reserve(self, bundles: Sequence[Mapping[str, float]], strategy: Strategy) -> Group:
-        """Put resources aside."""
+    def reserve(self, bundles: Sequence[Mapping[str, float]], strategy: Spread) -> Group:
+        """Put resources aside, all or none, for parcels that name them. `SetAside` follows, once there is room, unless
+        they are given back before."""
         ...
 
     def unreserve(self, group: Group) -> None:
-        """Give them back."""
+        """Give them back. What is there, actors too, ends, and is not begun again."""
         ...
 
     def say(self, handle: Handle, message: bytes) -> None:
@@ -304,7 +323,7 @@ class TaskEngine:
         """It has no actors."""
         raise EngineUnsupportedError("this engine has no actors for cellmesh")
 
-    def reserve(self, bundles: Sequence[Mapping[str, float]], strategy: Strategy) -> Group:
+    def reserve(self, bundles: Sequence[Mapping[str, float]], strategy: Spread) -> Group:
         """It reserves nothing."""
         raise EngineUnsupportedError("this engine has no placement groups for cellmesh")
 

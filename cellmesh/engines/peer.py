@@ -19,11 +19,18 @@ from msgspec.structs import replace
 
 from ..errors import engine_limits as limits
 from ..exceptions import EngineError, EngineUnsupportedError
-from ..objstore._core import ACTOR_FLAG_ORDERED, OBJECT_ERROR, OBJECT_FAILED, TASK_FLAG_RETRY_EXCEPTIONS
+from ..objstore._core import (
+    ACTOR_FLAG_ORDERED,
+    FAILURE_UNPLACED,
+    OBJECT_ERROR,
+    OBJECT_FAILED,
+    TASK_FLAG_RETRY_EXCEPTIONS,
+)
 from ..scheduler.cluster import messages
 from ..scheduler.cluster.messages import Chunk, Fetch, Kill, Message, Ref, Result, Task, Told, Value
 from .actor.asked import Caller, CallsOut
 from .actors import Actors, Living, exit_code_of, limits_of
+from .bundles import Bundles, is_in
 from .calls import (
     ANY_NUMBER,
     CODES,
@@ -39,7 +46,21 @@ from .calls import (
     not_constructed,
     to_send,
 )
-from .interface import ActorEnded, Blob, Came, Ended, Engine, Event, Failed, FailureKind, Handle, Lost, Parcel, Said
+from .interface import (
+    ActorEnded,
+    Blob,
+    Came,
+    Ended,
+    Engine,
+    Event,
+    Failed,
+    FailureKind,
+    Handle,
+    Lost,
+    Parcel,
+    Said,
+    SetAside,
+)
 from .packing import SLOW_S, Packing
 from .parcels import (
     CLOSED,
@@ -111,6 +132,7 @@ class EnginePeer:
             self._has_made,
             self._not_called,
         )
+        self._bundles = Bundles(engine, lambda message: send(message, None))
         self._in_use = InUse()
 
     def __len__(self) -> int:
@@ -182,11 +204,13 @@ class EnginePeer:
             case messages.Taken(number, n, closed):
                 if (call := self._calls.get(number)) is not None:
                     self._take_items(call, CLOSED if closed else n)
-            case messages.Reserve(group, about, indexes):
-                self._values.let_go(self._values.resolve(about))
-                self._send(messages.Reserved(group, indexes, given=False), None)
+            case messages.Reserve():
+                self._values.let_go(self._values.resolve(message.about))
+                self._bundles.reserve(message)
+            case messages.Unreserve():
+                self._unplace(message)
             case _:
-                pass  # of groups, of which there are none
+                pass
         self._proceed()
         if self._values.wants:
             wants, self._values.wants = self._values.wants, []
@@ -207,6 +231,10 @@ class EnginePeer:
         if living is not None and living.end is not None:
             self._values.drop(needs)
             return  # home knows by now
+        if task.bundle is not None and self._engine.can.groups and self._bundles.of(task.bundle) is None:
+            self._values.drop(needs)  # it is given back meanwhile
+            self._send(messages.Returned([task.number]), None)
+            return
         call = self._calls[task.number] = Call(task, needs, set())
         if lacks := lacking(task, self._engine):
             self._refuse(call, lacks)
@@ -275,6 +303,7 @@ class EnginePeer:
             is_packed,
             limits=limits_for(task),
             group=group,
+            bundle=None if task.bundle is None else self._bundles.of(task.bundle),
         )
         if task.creates is not None:
             handle = self._engine.create_actor(parcel, in_units(task.hold))
@@ -315,6 +344,23 @@ class EnginePeer:
         elif not call.pack.is_withdrawn:
             call.pack.is_withdrawn = True
             self._engine.withdraw(call.handle)
+
+    def _unplace(self, message: messages.Unreserve) -> None:
+        """These bundles are not wanted any more, nor what runs in them."""
+        for call in [call for call in self._calls.values() if is_in(call.task, message)]:
+            call.is_unplaced = True
+            if call.handle is None:
+                self._end_unplaced(call)
+            elif call.task.creates is not None:
+                self._engine.kill(call.handle, True)
+            else:
+                self._engine.cancel(call.handle, True)
+        self._bundles.unreserve(message)
+
+    def _end_unplaced(self, call: Call) -> None:
+        assert call.task.bundle is not None
+        value = Value(OBJECT_FAILED, code=FAILURE_UNPLACED, detail=call.task.bundle.group)
+        self._end(call, [value] * call.task.n_returns)
 
     def _take_items(self, call: Call, n: int) -> None:
         """Its reader has taken so many."""
@@ -514,6 +560,8 @@ class EnginePeer:
                 self._said(decode_progress(message), blobs)
             case ActorEnded():
                 self._actor_ended(event)
+            case SetAside(group):
+                self._bundles.set_aside(group)
             case Came(blob, data):
                 self._values.came(blob, data)
             case Lost(blob):
@@ -756,6 +804,9 @@ class EnginePeer:
             return
         if call.task.creates is not None:
             self._actors.failed(failed.handle)
+        if call.is_unplaced:
+            self._end_unplaced(call)
+            return
         again = call.task.max_retries < 0 or call.n_runs <= call.task.max_retries
         if kind in RERUN and again and not call.is_cancelled:
             self._submit(call)

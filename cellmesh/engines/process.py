@@ -27,7 +27,7 @@ from ..scheduler.system import processes
 from ..scheduler.worker.main import resolve
 from .addresses import ENGINES, prefix_of
 from .calls import amounts
-from .connecting import connected
+from .connection.connecting import connected
 from .errors import ErrorWriter
 from .interface import Engine, Event, Facts, Gone, NodesChanged
 from .peer import EnginePeer

@@ -27,16 +27,19 @@ from typing import Any
 
 from ..errors import process_exit
 from ..exceptions import EngineError, EngineUnreachableError, EngineVersionError
+from ..scheduler.cluster.messages import Spread
 from ..scheduler.worker import leaving
 from ..text import first_line
 from . import pocket
 from .actor.process import ActorProcess
 from .calls import ANY_NUMBER
-from .connecting import imported
+from .connection import shipping
+from .connection.connecting import imported
 from .interface import (
     ActorEnded,
     ActorRunner,
     Blob,
+    Bundle,
     Came,
     Capabilities,
     Ended,
@@ -47,11 +50,13 @@ from .interface import (
     Failed,
     FailureKind,
     Gone,
+    Group,
     Handle,
     Lost,
     NodesChanged,
     Parcel,
     Said,
+    SetAside,
     TaskEngine,
 )
 from .news import Line
@@ -64,8 +69,7 @@ PROBE_S = 5.0  # for a connection to an address
 AUTO = '"ray:auto" is the cluster of this machine, as `ray start` begins it'
 MOST_ASK = 10_000  # of an office at a time, among them each generator that runs
 MOST_OVER = 1000  # runs of which it is known that they hear no more
-OFFICE = "cellmesh-office"  # the name of an actor, in the namespace of this process's job
-OURS = ("Python", "cellmesh", "cloudpickle")  # what has to be of one version here and there
+OFFICE = "cellmesh-office"  # the name of an actor, in a namespace of this process's job
 
 
 # ---------------------------------------------------------------- in Ray's workers
@@ -186,7 +190,7 @@ class ActorHost:
         if not status:
             import ray
 
-            ray.get(ray.get_actor(OFFICE).note_left.remote(self._name))
+            ray.get(the_office(ray).note_left.remote(self._name))
 
 
 def run_parcel(number: int, n_results: int, data: bytes, *blobs: Any) -> Any:
@@ -208,6 +212,16 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 _office: Any = None
+
+
+def office_of_job(ray: Any) -> dict[str, str]:
+    """The name and the namespace of the office: programs may give jobs the same one for their own actors."""
+    return {"name": OFFICE, "namespace": f"cellmesh-{ray.get_runtime_context().get_job_id()}"}
+
+
+def the_office(ray: Any) -> Any:
+    """That of the job which this process works for."""
+    return ray.get_actor(**office_of_job(ray))
 
 
 class OfficeLine(Line):
@@ -261,30 +275,12 @@ class OfficeLine(Line):
         import ray
 
         try:
-            office = _office = _office or ray.get_actor(OFFICE)
+            office = _office = _office or the_office(ray)
             note(ref := getattr(office, method).remote(*arguments))
             return ray.get(ref)
         except (ValueError, ray.exceptions.RayError):
             _office = None
             return False
-
-
-def _looks_at_versions() -> Callable[[], dict[str, str]]:
-    """A Ray task that needs nothing of cellmesh in its worker, which may lack it: it travels by value."""
-
-    def versions() -> dict[str, str]:
-        import sys
-        from importlib import import_module
-
-        found = {"Python": f"{sys.version_info[0]}.{sys.version_info[1]}"}
-        for name in ("cellmesh", "cloudpickle"):
-            try:
-                found[name] = str(import_module(name).__version__)
-            except ImportError:
-                found[name] = ""
-        return found
-
-    return versions
 
 
 # ---------------------------------------------------------------- in the engine's process
@@ -367,6 +363,7 @@ class RayEngine(TaskEngine):
         output=True,
         nested=True,
         streams=True,
+        groups=True,
     )
 
     def __init__(self) -> None:
@@ -378,6 +375,7 @@ class RayEngine(TaskEngine):
         self._actors: dict[EngineActor, _Actor] = {}
         self._calls: dict[Handle, _Actor] = {}  # that are under way, and were not cancelled
         self._tasks: dict[tuple[Any, ...], Any] = {}  # by what is asked for
+        self._groups: dict[Group, Any] = {}  # Ray's; None: it is being made
         self._nodes: list[EngineNode] = []
         self._closes = threading.Event()
         self._lock = threading.Lock()
@@ -385,28 +383,50 @@ class RayEngine(TaskEngine):
     # ---- connection
     def connect(self, address: str, options: Mapping[str, Any], tell: Callable[[Event], None]) -> Facts:
         """Begin."""
-        where = address.removeprefix(PREFIX)
+        where, ship = address.removeprefix(PREFIX), options.get("ship", "auto")
         ray = self._ray = imported("ray")
         self._tell = tell
-        context = self._joined(where)
-        self._nodes = self._machines()
-        theirs = self._their_versions()
-        if problem := version_problem(_looks_at_versions()(), theirs):
+        look = shipping.looks()
+        here, sent = look(), shipping.SENT if ship is True else ()
+        context = self._joined(where, options, sent)
+        there = {"a worker of Ray's": self._their_versions(look)}
+        if ship == "auto" and (sent := shipping.to_send(here, there)):
+            ray.shutdown()  # a job's environment is that from its beginning on
+            context = self._joined(where, options, sent)
+            there = {"a worker of Ray's": self._their_versions(look)}
+        if problem := shipping.problem(here, there, may_send=ship is not False, has_sent=bool(sent)):
             raise EngineVersionError(problem)
+        self._nodes = self._machines()
         self._run = ray.remote(run_parcel)
         self._host = ray.remote(concurrency_groups={"watch": 1, "cancel": 1, "hear": 1})(ActorHost)
         self._concurrent_host = ray.remote(max_concurrency=MOST_ASK)(ConcurrentHost)
         self._office = (
-            ray.remote(Office).options(name=OFFICE, num_cpus=0, max_restarts=-1, max_concurrency=MOST_ASK).remote()
+            ray.remote(Office)
+            .options(**office_of_job(ray), num_cpus=0, max_restarts=-1, max_concurrency=MOST_ASK)
+            .remote()
         )
         for work in (self._watch, self._listen):
             threading.Thread(target=work, name="cellmesh-ray", daemon=True).start()
-        return Facts("ray", {**theirs, "ray": ray.__version__}, context.dashboard_url or "")
+        versions = {name: here[name] for name in ("Python", *shipping.SENT)}
+        return Facts("ray", {**versions, "ray": ray.__version__}, context.dashboard_url or "")
 
-    def _joined(self, where: str) -> Any:
+    def _joined(self, where: str, options: Mapping[str, Any], sent: tuple[str, ...]) -> Any:
+        """A job. `sent`: packages of this program, which its workers are given."""
         check_listens(where)
+        environment = environment_of(options.get("runtime_env", {}), shipping.folders(sent))
         try:
-            return self._ray.init(address=where, log_to_driver=False, logging_level="ERROR", ignore_reinit_error=False)
+            self._ray.runtime_env.RuntimeEnv(**environment)
+        except (TypeError, ValueError) as error:
+            raise EngineError(f"engine_options: Ray does not take that runtime_env: {first_line(error)}") from None
+        try:
+            return self._ray.init(
+                address=where,
+                namespace=options.get("namespace"),
+                runtime_env=environment or None,
+                log_to_driver=False,
+                logging_level="ERROR",
+                ignore_reinit_error=False,
+            )
         except (ConnectionError, ValueError) as error:
             raise EngineUnreachableError(f"no Ray cluster at {PREFIX}{where}: {first_line(error)}. {AUTO}") from None
         except RuntimeError as error:
@@ -414,10 +434,10 @@ class RayEngine(TaskEngine):
                 raise EngineVersionError(" ".join(str(error).split())) from None
             raise EngineUnreachableError(f"{PREFIX}{where}: {first_line(error)}") from None
 
-    def _their_versions(self) -> dict[str, str]:
-        look = self._ray.remote(_looks_at_versions()).options(num_cpus=0, max_retries=0)
+    def _their_versions(self, look: Callable[[], dict[str, str]]) -> dict[str, str]:
+        task = self._ray.remote(look).options(num_cpus=0, max_retries=0)
         try:
-            return self._ray.get(look.remote(), timeout=FIRST_WORKER_S)
+            return self._ray.get(task.remote(), timeout=FIRST_WORKER_S)
         except self._ray.exceptions.GetTimeoutError:
             raise EngineUnreachableError(
                 f"Ray is there, but no worker of it has begun within {FIRST_WORKER_S:g} s"
@@ -475,7 +495,7 @@ class RayEngine(TaskEngine):
 
     def _task_for(self, parcel: Parcel) -> Any:
         amounts = dict(parcel.resources)
-        key = (parcel.n_results, parcel.most_runs, *sorted(amounts.items()))
+        key = (parcel.bundle, parcel.n_results, parcel.most_runs, *sorted(amounts.items()))
         task = self._tasks.get(key)
         if task is None:
             task = self._tasks[key] = self._run.options(
@@ -486,8 +506,18 @@ class RayEngine(TaskEngine):
                 num_gpus=amounts.pop("GPU", 0),
                 memory=amounts.pop("memory", None),
                 resources=amounts,
+                **self._place(parcel.bundle),
             )
         return task
+
+    def _place(self, bundle: Bundle | None) -> dict[str, Any]:
+        """The option that has something run there."""
+        if bundle is None:
+            return {}
+        strategy = self._ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
+            self._groups[bundle.group], bundle.index, bundle.captures
+        )
+        return {"scheduling_strategy": strategy}
 
     def _ended(self, number: Handle, most_runs: int, future: Any) -> None:
         refs = self._runs.pop(number)
@@ -509,7 +539,7 @@ class RayEngine(TaskEngine):
         """Have an actor constructed."""
         number = next(self._numbers)
         name = f"{os.getpid()}-{number}"
-        options = actor_options(parcel.resources, keeps)
+        options = actor_options(parcel.resources, keeps) | self._place(parcel.bundle)
         if parcel.limits:
             host = self._concurrent_host.options(**options).remote(list(parcel.limits), begin_process)
             actor: _Actor = _ConcurrentActor(host)
@@ -599,13 +629,16 @@ class RayEngine(TaskEngine):
             found.end(lambda future: self._kill(found.host))
 
     def _kill(self, host: Any) -> None:
-        """In a thread: Ray answers, and in its own threads nobody may wait for that."""
+        self._in_thread(lambda: self._ray.kill(host))
 
-        def kill() -> None:
+    def _in_thread(self, what: Callable[[], None]) -> None:
+        """Ray answers, and in its own threads nobody may wait for that."""
+
+        def do() -> None:
             if not self._closes.is_set():
-                self._ray.kill(host)
+                what()
 
-        threading.Thread(target=kill, name="cellmesh-kill", daemon=True).start()
+        threading.Thread(target=do, name="cellmesh-ray", daemon=True).start()
 
     def say(self, handle: Handle, message: bytes) -> None:
         """Tell a pocket something."""
@@ -630,6 +663,42 @@ class RayEngine(TaskEngine):
         if future.exception() is None and future.result() and self._calls.pop(number, None) is not None:
             del self._runs[number]
             self._tell(Failed(number, "cancelled"))
+
+    # ---- placement groups
+    def reserve(self, bundles: Sequence[Mapping[str, float]], strategy: Spread) -> Group:
+        """Put resources aside."""
+        number = next(self._numbers)
+        self._groups[number] = None
+        amounts = [dict(bundle) for bundle in bundles]
+        threading.Thread(
+            target=self._make_group, args=(number, amounts, strategy), name="cellmesh-group", daemon=True
+        ).start()
+        return number
+
+    def _make_group(self, number: Group, bundles: list[dict[str, float]], strategy: Spread) -> None:
+        """In a thread: Ray answers."""
+        try:
+            group = self._ray.util.placement_group(bundles, strategy)
+            with self._lock:
+                if is_wanted := number in self._groups:
+                    self._groups[number] = group
+            if not is_wanted:
+                self._ray.util.remove_placement_group(group)
+            while number in self._groups and not self._closes.is_set():
+                if group.wait(NODES_S):
+                    self._tell(SetAside(number))
+                    return
+        except Exception as error:  # as of `_watch`
+            if not self._closes.is_set():
+                self._tell(Gone(f"Ray does not answer: {first_line(error)}"))
+
+    def unreserve(self, group: Group) -> None:
+        """Give them back."""
+        with self._lock:
+            found = self._groups.pop(group)
+        self._tasks = {key: task for key, task in self._tasks.items() if key[0] is None or key[0].group != group}
+        if found is not None:  # else it is removed once it is made
+            self._in_thread(lambda: self._ray.util.remove_placement_group(found))
 
     # ---- values
     def put(self, data: bytes | memoryview) -> Blob:
@@ -665,6 +734,12 @@ def check_listens(where: str) -> None:
 
 
 # ---------------------------------------------------------------- pure
+def environment_of(asked: Mapping[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
+    """The `runtime_env` of this process's job: what was asked for, with packages of this program, by their folders."""
+    modules = [*sent.values(), *asked.get("py_modules", [])]
+    return {**asked, "py_modules": modules} if modules else dict(asked)
+
+
 def amounts_of(resources: Mapping[str, float]) -> dict[str, float]:
     """What tasks may ask for, of what Ray says of a machine."""
     return {
@@ -719,17 +794,3 @@ def actor_failure_of(exceptions: Any, error: BaseException | None) -> tuple[Fail
     if isinstance(error, exceptions.RayActorError):
         return "crashed", first_line(error)
     return failure_of(exceptions, error)
-
-
-def version_problem(here: Mapping[str, str], there: Mapping[str, str]) -> str:
-    """Why what is sent cannot be run there; "" if it can."""
-    for name in OURS:
-        mine, theirs = here.get(name, ""), there.get(name, "")
-        if not theirs:
-            return f"Ray's workers have no {name}: install it there, `pip install {name}=={mine}` in their environment"
-        if mine != theirs and not (name == "cloudpickle" and mine.split(".")[0] == theirs.split(".")[0]):
-            return (
-                f"Ray's workers have {name} {theirs}, and this program has {name} {mine}: what is sent to them would "
-                "not be understood. Use the same version here and there"
-            )
-    return ""

@@ -74,6 +74,8 @@ class Config:
         Where this user's keys for it are.
     labels : dict of str to str
         Of this node of it.
+    engine_options : dict
+        What the engine at that address is told.
     """
 
     resources: dict[str, float]
@@ -90,6 +92,7 @@ class Config:
     cluster: str = ""
     cluster_folder: str = ""
     labels: dict[str, str] = field(default_factory=dict)
+    engine_options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

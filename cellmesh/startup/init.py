@@ -39,6 +39,7 @@ def init(
     max_tasks: int | None = None,
     runtime_env: dict[str, Any] | None = None,
     labels: dict[str, str] | None = None,
+    engine_options: dict[str, Any] | None = None,
     ignore_reinit_error: bool = False,
     keep_calls: bool = False,
     **others: Any,
@@ -94,6 +95,10 @@ def init(
     labels : dict of str to str, optional
         Of this machine as a node of the cluster, for `label_selector`; as `cellmesh start --labels` gives them to nodes
         without a driver. Names and values of at most 200 letters.
+    engine_options : dict, optional
+        Of an engine at `address`. Of all: "timeout", seconds to connect (60). Of Ray and Dask: "ship", whether their
+        workers are sent this program's cellmesh: "auto", where they have none or another one; True; False. Of Ray:
+        "namespace" and "runtime_env", as of `ray.init`; of Dask: "security", what `distributed.Security` takes.
     ignore_reinit_error : bool
         Return the session that runs, whatever was asked for.
     keep_calls : bool
@@ -131,6 +136,7 @@ def init(
             "max_objects": max_objects,
             "max_tasks": max_tasks,
             "labels": labels,
+            "engine_options": engine_options,
         },
         others,
     )

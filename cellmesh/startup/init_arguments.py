@@ -119,6 +119,8 @@ def _refusal(name: str, value: Any) -> str:
         return "" if fits else "a dict of names to amounts >= 0; for CPU, GPU, memory use num_cpus, num_gpus, memory"
     if name == "labels":
         return "" if are_labels(value) else LABELS_ALLOWED
+    if name == "engine_options":
+        return "" if isinstance(value, Mapping) else "a dict of options by name, such as {'ship': True}"
     if name == "offload_limit":
         return "" if _is_amount(value) else "a number of bytes >= 0"
     if name in ("log_dir", "offload_dir"):
@@ -252,6 +254,12 @@ def make_config(given: Mapping[str, Any]) -> Config:
             "head's address, "
             f'as in address="{CLUSTER_PREFIX}HOST:PORT", or leave them out'
         )
+    options = given.get("engine_options", {})
+    if options and not engine:
+        raise ValueError(
+            f"init(engine_options={options!r}): this session would have no engine: give its address, as in "
+            f'address="ray:auto", or leave them out'
+        )
     return Config(
         resources,
         store,
@@ -263,8 +271,15 @@ def make_config(given: Mapping[str, Any]) -> Config:
         runtime_env=runtime_env.normal(given.get("runtime_env", {})),
         cluster=cluster,
         labels=labels,
+        engine_options=_engine_options(engine, options) if options else {},
         cluster_folder=_cluster_folder(cluster, _asked_by(given)) if cluster and not engine else "",
     )
+
+
+def _engine_options(prefix: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    from ..engines.connection.options import checked
+
+    return checked(engines.name_of(prefix), options)
 
 
 def _cluster_folder(cluster: str, asked_by: str) -> str:
@@ -298,7 +313,7 @@ def engine_config(config: Config) -> EngineConfig | None:
         return None
     from ..scheduler.ipc.messages import EngineConfig
 
-    return EngineConfig(config.cluster, engines.PROCESS)
+    return EngineConfig(config.cluster, engines.PROCESS, config.engine_options)
 
 
 def _as_cluster(address: str) -> str:
@@ -451,6 +466,7 @@ def _difference(config: Config, given: Mapping[str, Any]) -> tuple[str, Any, Any
         "max_tasks": config.max_tasks,
         "runtime_env": config.runtime_env,
         "labels": config.labels,
+        "engine_options": config.engine_options,
         "resources": {k: v for k, v in config.resources.items() if k not in ("CPU", "GPU", "memory")},
     }
     for name, asked in given.items():

@@ -229,6 +229,9 @@ OF_SESSIONS = {
     "offload_dir": Written("A folder for values that the object store has no room for.", "FOLDER"),
     "offload_limit": Written("How much may lie there, such as 20G; 0 for nothing.", "BYTES", size),
     "labels": Written("Labels of the node: zone=eu,gpu=a100.", "LIST", labels),
+    "engine_options": Written(
+        "With the address of an engine: what it is told, as JSON: '{\"ship\": true}'.", "JSON", mapping
+    ),
 }
 
 

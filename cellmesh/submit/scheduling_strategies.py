@@ -255,7 +255,7 @@ def options_with_engine(
     assert of.engine is not None  # the caller has looked
     strategy = options.get("scheduling_strategy")
     if isinstance(strategy, PlacementGroupSchedulingStrategy):
-        return options  # its bundles are here
+        return options  # its bundles have their place
     fits = fits_here(of, demand)
     what = next((one for one in kinds if one in of.engine.lacks), "")
     if fits and what:

@@ -69,7 +69,7 @@ class Trainer:
     Parameters
     ----------
     train_loop_per_worker : callable
-        The function: of the configuration if there is one, else without arguments.
+        The function: of the configuration, or without arguments where it takes none and none is given.
     train_loop_config, config : dict, optional
         The configuration; two names of one thing.
     scaling_config : ScalingConfig, optional
@@ -160,7 +160,6 @@ class Trainer:
             No machine has what the ranks take.
         """
         self.check_room()
-        _check_call(self.loop, self.config)
         experiment = Tuner(self.as_trainable(), {}, run_config=self.run_config, if_exists=self.if_exists).fit()
         return self.check_result(experiment)
 
@@ -192,7 +191,7 @@ class Trainer:
             start=self.resume_from_checkpoint,
             datasets={key: data if isinstance(data, ObjectRef) else put(data) for key, data in self.datasets.items()},
         )
-        trainable: Any = functools.partial(_run_in_trial, plan, None if self.config is None else dict(self.config))
+        trainable: Any = functools.partial(_run_in_trial, plan, _config_for(self.loop, self.config))
         trainable.__name__ = plan.name
         # The trial gives the CPUs back while it waits for its ranks, so they are those of the ranks.
         trainable._cellmesh_resources = {"cpu": self._total().get("CPU", 0) if self.shares_memory else 0}
@@ -215,16 +214,28 @@ class Trainer:
             )
 
 
-def _check_call(loop: Callable[..., Any], config: Mapping[str, Any] | None) -> None:
-    """`TypeError` if a function is not one of what it will be given."""
+def _config_for(loop: Callable[..., Any], config: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What a function is called with; None: with nothing. One that needs a configuration has an empty one, where none
+    is given. `TypeError` if it cannot be called so.
+    """
+    given = None if config is None else dict(config)
     try:
-        inspect.signature(loop, follow_wrapped=False).bind(*([] if config is None else [config]))
+        signature = inspect.signature(loop, follow_wrapped=False)
+    except ValueError:  # it is compiled, and does not say
+        return given
+    if given is None:
+        try:
+            signature.bind()
+        except TypeError:
+            given = {}
+        else:
+            return None
+    try:
+        signature.bind(given)
     except TypeError as error:
         name = getattr(loop, "__name__", type(loop).__name__)
-        what = "without arguments, as no config= is given" if config is None else "with config= as its argument"
-        raise TypeError(f"{name} is called {what}: {error}") from None
-    except ValueError:  # it is compiled, and does not say
-        return
+        raise TypeError(f"{name} is called with config= as its argument: {error}") from None
+    return given
 
 
 def _run_in_trial(plan: GroupPlan, own: dict[str, Any] | None, config: dict[str, Any]) -> None:

@@ -292,6 +292,9 @@ class Experiment(ResultGrid):
         )
 
 
+begun: dict[str, Path] = {}  # of each name, where the latest lies that this process has begun
+
+
 def folder_of(name: str, storage_path: str | None) -> Path:
     """Where the experiment of that name lies."""
     storage = Path(storage_path).expanduser() if storage_path else journal.default_storage()
@@ -310,7 +313,7 @@ def attach(name: str, storage_path: str | None = None) -> Experiment:
     ----------
     name : str
     storage_path : str, optional
-        The folder in which experiments lie, if it is not the usual one.
+        The folder in which experiments lie, if it is not the usual one and this process has not begun it.
 
     Raises
     ------
@@ -332,6 +335,8 @@ def controller_of(folder: Path) -> ActorHandle[Any] | None:
 def existing(name: str, storage_path: str | None) -> Path:
     """The folder of an experiment that is there."""
     folder = folder_of(name, storage_path)
+    if storage_path is None and name in begun and journal.first_record(begun[name]) is not None:
+        folder = begun[name]
     if journal.first_record(folder) is None:
         others = [found["name"] for found in experiments(storage_path)]
         close = difflib.get_close_matches(name, others, n=1)
@@ -342,10 +347,13 @@ def existing(name: str, storage_path: str | None) -> Path:
 
 
 def experiments(storage_path: str | None = None) -> list[dict[str, Any]]:
-    """The experiments that lie in a folder, the latest first: name, when it began, whether it is over, path."""
+    """The experiments that lie in a folder, the latest first: name, when it began, whether it is over, path. Without a
+    folder those in the usual one, and those that this process has begun elsewhere.
+    """
     storage = folder_of("x", storage_path).parent
+    elsewhere = [folder for folder in begun.values() if folder.parent != storage] if storage_path is None else []
     found = []
-    for folder in storage.iterdir() if storage.is_dir() else ():
+    for folder in [*(storage.iterdir() if storage.is_dir() else ()), *elsewhere]:
         try:
             record = journal.first_record(folder)
         except TuneError:

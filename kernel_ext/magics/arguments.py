@@ -271,14 +271,16 @@ OF_START = (
     "offload_dir",
     "offload_limit",
 )
+# And `%mesh connect`, beside the address.
+OF_CONNECT = ("engine_options",)
 
 MESH = Magic(
     "%mesh",
     "Start, look at, or stop the session.",
     (
         Flag("action", "start, status (the default), stop, or connect.", parse=str),
-        Flag("address", "connect: a session's address, or auto.", parse=str),
-        *_flags(flags.OF_SESSIONS, *OF_START),
+        Flag("address", "connect: the address of a session or an engine, or auto.", parse=str),
+        *_flags(flags.OF_SESSIONS, *OF_START, *OF_CONNECT),
     ),
 )
 

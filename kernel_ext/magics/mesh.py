@@ -8,7 +8,7 @@ from typing import Any
 
 from ...submit.flags import flag_of
 from ..cells.analysis.read import CellError
-from .arguments import OF_START
+from .arguments import OF_CONNECT, OF_START
 
 ACTIONS = ("start", "status", "stop", "connect")
 
@@ -29,19 +29,21 @@ def mesh(options: argparse.Namespace) -> Any:
     action = options.action or "status"
     if action not in ACTIONS:
         raise CellError(f"%mesh {action}: there is no such action; there are {', '.join(ACTIONS)}")
-    given = {name: value for name in OF_START if (value := getattr(options, name)) is not None}
-    if given and action != "start":
-        raise CellError(f"%mesh {action}: {flag_of(next(iter(given)))} belongs to %mesh start")
+    for of, names in (("start", OF_START), ("connect", OF_CONNECT)):
+        given = [name for name in names if getattr(options, name) is not None]
+        if given and action != of:
+            raise CellError(f"%mesh {action}: {flag_of(given[0])} belongs to %mesh {of}")
     if options.address and action != "connect":
         raise CellError(f"%mesh {action} takes no address; %mesh connect does")
     if action in ("start", "connect"):
+        from ...exceptions import UnknownArgumentError
         from ...startup.init import init
 
         try:
             if action == "connect":
-                return init(address=options.address or "auto")
-            return init(**given)
-        except (ValueError, ConnectionError) as error:  # of what was typed
+                return init(address=options.address or "auto", engine_options=options.engine_options)
+            return init(**{name: getattr(options, name) for name in OF_START})
+        except (ValueError, UnknownArgumentError, ConnectionError) as error:  # of what was typed
             raise CellError(f"%mesh {action}: {error}") from None
     if action == "stop":
         return _stop()

@@ -32,7 +32,7 @@ from ...objstore._core import MAX_CLASSES, MAX_GROUPS, MAX_KINDS, MAX_POOLS
 from ..ipc.messages import N_TAIL_LINES, Bundle, Name, Origin, Pid, Text
 
 # In the first message of either side; bump it with any change here.
-CLUSTER_VERSION = 8
+CLUSTER_VERSION = 9
 
 # ---------------------------------------------------------------- limits
 # One message between control processes; results up to MAX_INLINE_BYTES travel within, larger ones in chunks.
@@ -74,6 +74,7 @@ Milliseconds = Annotated[int, Meta(ge=0, lt=1 << 31)]
 Slot = Annotated[int, Meta(ge=0, lt=1 << 31)]
 Generation = Annotated[int, Meta(ge=0, lt=1 << 32)]
 Index = Annotated[int, Meta(ge=0, lt=MAX_BUNDLES)]  # of a bundle in its placement group
+Spread = Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"]  # how bundles are, over nodes
 Detail = Annotated[int, Meta(ge=-1 << 31, lt=1 << 31)]  # of a failure: an exit status, -signal, a number
 Share = Annotated[int, Meta(ge=0, lt=1 << 48)]  # an amount of a resource in ten-thousandths
 Shares = Annotated[dict[Name, Share], Meta(max_length=MAX_KINDS)]
@@ -259,7 +260,7 @@ class AskGroup(Message, frozen=True, tag="ask_group"):
     number: Number
     node: Node
     bundles: Annotated[list[Shares], Meta(max_length=MAX_BUNDLES)]
-    mode: Literal["PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD"] = "PACK"
+    mode: Spread = "PACK"
     avoid: Annotated[list[Node], Meta(max_length=MAX_BUNDLES)] = []
 
 
@@ -688,12 +689,14 @@ class Kill(Message, frozen=True, tag="kill"):
 
 class Reserve(Message, frozen=True, tag="reserve"):
     """Put these bundles of a placement group of mine aside, for tasks that name them. `about`: what describes the
-    group. Answered by one `Reserved`, once there is room."""
+    group; `mode`: how an engine, which has several machines, is to spread them. Answered by one `Reserved`, once there
+    is room."""
 
     group: Number
     about: Ref
     indexes: Annotated[list[Index], Meta(min_length=1, max_length=MAX_BUNDLES)]
     bundles: Annotated[list[Shares], Meta(min_length=1, max_length=MAX_BUNDLES)]
+    mode: Spread = "PACK"
 
 
 class Reserved(Message, frozen=True, tag="reserved"):

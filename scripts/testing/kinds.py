@@ -128,13 +128,6 @@ LINT = [
         c_format_missing,
     ),
     Kind(
-        "analyzer of C",
-        ["make", "-s", "-C", "objstore/core", f"-j{os.cpu_count()}", "analyze"],
-        300,
-        lambda: None if shutil.which("gcc") else "no gcc, whose analyzer looks at the C core",
-        inputs=partial(files, "objstore/core", ".c .h", "objstore/core/Makefile objstore/core/build.mk"),
-    ),
-    Kind(
         "front end",
         [sys.executable, "scripts/frontend.py", "run", "lint"],
         300,
@@ -182,6 +175,14 @@ KINDS = [
     ),
     pytest_kind("units and the store", BELOW, 3000, budget_s=400),
     c_kind("c", 1800, "stepping_test_ARGS=sample", "DEADLINE_S=1700", budget_s=120),
+    Kind(
+        "analyzer of C",
+        ["make", "-s", "-C", "objstore/core", f"-j{os.cpu_count()}", "analyze"],
+        300,
+        lambda: None if shutil.which("gcc") else "no gcc, whose analyzer looks at the C core",
+        inputs=partial(files, "objstore/core", ".c .h", "objstore/core/Makefile objstore/core/build.mk"),
+        budget_s=60,
+    ),
     c_kind("threads as clients", 600, "SAN=thread", "TESTS=threads_test", budget_s=60),
     Kind("models", [sys.executable, "models/run.py"], 600, budget_s=60),
     Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "test"], 600, node_missing, budget_s=45),
@@ -261,7 +262,7 @@ NIGHTLY = [
     Kind("mutants of a cluster", [sys.executable, "tests/cluster/simulated/mutants.py"], 3600),
     Kind(
         "a cluster's faults, many seeds",
-        [sys.executable, "tests/cluster/simulated/simulation.py", "600", "62000"],
+        [sys.executable, "tests/cluster/simulated/simulation.py", "300", "62000"],
         5400,
     ),
     Kind(

@@ -55,12 +55,14 @@ def named(name: str) -> list[psutil.Process]:
 
 
 @contextmanager
-def cluster_of(program: str, **arguments: Any) -> Iterator[Cluster]:
-    """A cluster that a program makes, with what it is given."""
+def cluster_of(program: str, path: str | None = None, **arguments: Any) -> Iterator[Cluster]:
+    """A cluster that a program makes, with what it is given. `path`: where it finds modules besides; None: where this
+    program does, and the tests' own."""
     command = [sys.executable, str(HERE / program)]
     if arguments:
         command.append(json.dumps(arguments))
-    path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])  # tasks use what tests use
+    if path is None:
+        path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])  # tasks use what tests use
     with Popen(command, stdin=PIPE, stdout=PIPE, text=True, env={**os.environ, "PYTHONPATH": path}) as process:
         assert process.stdout is not None
         cluster = Cluster(process.stdout.readline().strip(), process)

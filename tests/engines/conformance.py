@@ -38,6 +38,7 @@ CAPABILITIES = {
     "concurrent_actors": "actors with several calls at a time: async, threads, groups",
     "named_actors": "named actors",
     "detached_actors": "detached actors",
+    "placement_groups": "placement groups: tasks, actors and groups of actors in their bundles; what ends with them",
     "environments": "`runtime_env`: variables, folders, modules, packages, a function; of tasks, generators and actors",
     "own_environments": "`runtime_env` of its own for a task that a task submits",
     "generators": "generators: items while they run, large ones, refs in them, back-pressure, errors, an early end",

@@ -19,7 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from cellmesh.objstore._core import ACTOR_FLAG_ORDERED, OBJECT_FAILED, OBJECT_PENDING, OBJECT_READY
+from cellmesh.objstore._core import (
+    ACTOR_FLAG_ORDERED,
+    FAILURE_UNPLACED,
+    OBJECT_FAILED,
+    OBJECT_PENDING,
+    OBJECT_READY,
+    PLACEMENT_MODES,
+)
 from cellmesh.scheduler.cluster import messages as m
 from cellmesh.scheduler.ipc.transport import decoder
 from msgspec.structs import replace
@@ -238,6 +245,9 @@ class Home:
         self.actors: dict[Key, set[int]] = {}  # that live there -> calls under way
         self.ordered: set[Key] = set()  # those of them whose calls run one after the other
         self.overtaken: set[int] = set()  # calls of these that cannot have run, as calls after them have
+        self.groups: dict[int, int] = {}  # placement groups that are wanted, by number: how many bundles
+        self.reserved: set[int] = set()  # of these
+        self.n_unplaced = 0
         self.functions = [self.make(Tree(data)) for data in (b"function 0", b"function 1", QUICK)]
 
     # ---- what a program does
@@ -280,6 +290,7 @@ class Home:
         actor: Key | None = None,
         creates: m.Value | None = None,
         stream: int = -1,
+        bundle: m.GroupBundle | None = None,
     ) -> None:
         self._n += 1
         self.open[self._n] = made_of(given), retries
@@ -302,6 +313,7 @@ class Home:
             hold=hold,
             stream=stream,
             group=0 if actor is None or actor in self.ordered else self.random.randint(0, 1),
+            bundle=bundle,
         )
         self.tasks[self._n] = task
         self._say(m.Tasks([task]))
@@ -313,13 +325,40 @@ class Home:
             begun = m.Begun([m.Run(number, 1, 200_000)])
             self.peer.told(Said(encode(Progress(number, self.random.randint(1, 2), 0, [begun]))))
 
-    def create(self) -> None:
+    def reserve(self) -> None:
+        """A placement group."""
+        self._n += 1
+        n = self.groups[self._n] = self.random.randint(1, 2)
+        mode = self.random.choice(PLACEMENT_MODES)
+        about = self._tell(self.random.choice(list(self.objects.values())))
+        self._say(m.Reserve(self._n, about, list(range(n)), [{"CPU": 10_000}] * n, mode))
+
+    def submit_there(self) -> None:
+        """A task, or an actor, in a bundle."""
+        if self.reserved:
+            group = self.random.choice(sorted(self.reserved))
+            bundle = m.GroupBundle(group, self.random.randrange(self.groups[group]), False)
+            if self.random.random() < 0.3:
+                self.create(bundle)
+            else:
+                given = [self.functions[0], self.random.choice(list(self.objects.values()))]
+                self.submit_with(given, self.random.choice([0, 1, 3]), bundle=bundle)
+
+    def unreserve(self) -> None:
+        """A placement group goes, with what is there."""
+        if self.groups:
+            group = self.random.choice(sorted(self.groups))
+            self.reserved.discard(group)
+            self._say(m.Unreserve(group, list(range(self.groups.pop(group)))))
+
+    def create(self, bundle: m.GroupBundle | None = None) -> None:
         """An actor."""
         held = self.random.choices(list(self.objects.values()), k=self.random.randint(0, 2))
         how = self.random.choice([ACTOR, CONCURRENT])
         creates = m.Value(OBJECT_READY, 5, b"actor", [self._tell(tree) for tree in held], actor=how)
         self.constructors[self._n + 1] = how
-        self.submit_with([self.functions[0], self.random.choice(list(self.objects.values()))], 0, creates=creates)
+        given = [self.functions[0], self.random.choice(list(self.objects.values()))]
+        self.submit_with(given, 0, creates=creates, bundle=bundle)
 
     def call(self) -> None:
         """A call of an actor."""
@@ -503,6 +542,11 @@ class Home:
                 self._say(m.Chunk(slot, generation, at), self.objects[slot, generation].data[at : at + n])
             case m.ActorEnded():
                 self._actor_ended(message)
+            case m.Reserved(group, indexes, given):
+                assert given and group not in self.reserved
+                if group in self.groups:
+                    assert indexes == list(range(self.groups[group]))
+                    self.reserved.add(group)
             case m.Begun():
                 pass
             case m.Chunk(slot, generation, at, found):
@@ -520,6 +564,10 @@ class Home:
         self.waited_s[result.number] = result.waited * 1e-6
         assert self.runs[result.number] <= retries + 1, f"task {result.number} ran {self.runs[result.number]} times"
         (value,) = result.values
+        bundle = self.tasks[result.number].bundle
+        if value.state == OBJECT_FAILED and value.code == FAILURE_UNPLACED:
+            assert bundle is not None and bundle.group not in self.groups
+            self.n_unplaced += 1
         for actor, calls in self.actors.items():
             if result.number in calls and value.state != OBJECT_FAILED and actor in self.ordered:
                 assert result.number not in self.overtaken, "a call after it has been answered"
@@ -593,6 +641,8 @@ class Home:
 
     def end(self) -> None:
         """All that was submitted ends, all is let go of, and nothing is left anywhere."""
+        while self.groups:  # what is lost of them may have no room any more
+            self.unreserve()
         self.drain()
         while self.actors:
             self.let_go()
@@ -612,6 +662,8 @@ class Home:
         assert not len(self.peer)
         assert self.peer.news_of_used() is None, "something has CPUs there still"
         assert not self.engine.n_actors
+        left = [amount for used in self.engine.used.values() for amount in used.values()]
+        assert all(abs(amount) < 1e-9 for amount in left), "something has what is nobody's"
 
 
 def story(seed: int) -> Home:
@@ -635,6 +687,9 @@ def story(seed: int) -> Home:
         home.burst()
         home.drain()  # from now on it is known that they are quick
         steps += [home.burst] * 4
+    if chance.random() < 0.3:
+        home.reserve()
+        steps += [home.reserve, *[home.submit_there] * 6, home.unreserve]
     for _ in range(100):
         home.random.choice(steps)()
     home.end()

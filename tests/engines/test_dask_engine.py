@@ -19,7 +19,6 @@ from cellmesh.engines.dask.terms import (
     limits_for,
     native,
     nodes_of,
-    version_problem,
 )
 from cellmesh.engines.dask.worker import CANCELLED, ENDED, LOST, OVER, Kept
 from cellmesh.engines.interface import EngineNode, Outcome, Over
@@ -111,41 +110,6 @@ def test_an_error_of_dasks_is_a_kind_of_failure(error: BaseException | None, kin
 
 def test_what_is_said_of_a_failure_is_its_first_line() -> None:
     assert failure_of(OSError("\nno room\nat all"), False, 1)[2] == "OSError: no room"
-
-
-VERSIONS = {"python": "3.11.2.final.0", "cellmesh": "1.0", "cloudpickle": "3.1.2", "distributed": "2026.8.0"}
-
-
-def said(of_scheduler: dict[str, str | None], of_worker: dict[str, str | None]) -> dict[str, Any]:
-    """What Dask says of versions, where others are there than here."""
-    return {
-        "client": {"packages": VERSIONS},
-        "scheduler": {"packages": VERSIONS | of_scheduler},
-        "workers": {"tcp://w": {"packages": VERSIONS | of_worker}},
-    }
-
-
-@pytest.mark.parametrize(
-    "worker", [{}, {"python": "3.11.9.final.0"}, {"cloudpickle": "3.0.0"}, {"distributed": "2026.8.1"}]
-)
-def test_versions_that_understand_each_other_are_no_problem(worker: dict[str, str | None]) -> None:
-    assert version_problem(said({}, worker)) == ""
-
-
-@pytest.mark.parametrize(
-    ("scheduler", "worker", "problem"),
-    [
-        ({}, {"python": "3.12.1.final.0"}, "Dask's worker tcp://w has python 3.12.1.final.0, and this program has"),
-        ({"cellmesh": None}, {}, "Dask's scheduler has no cellmesh: install it there, `pip install cellmesh==1.0`"),
-        ({}, {"cellmesh": "MISSING"}, "Dask's worker tcp://w has no cellmesh"),
-        ({"distributed": "2025.1.0"}, {}, "Dask's scheduler has distributed 2025.1.0"),
-        ({}, {"cloudpickle": "2.2.0"}, "Use the same version here and there"),
-    ],
-)
-def test_versions_that_do_not_are_named_with_the_remedy(
-    scheduler: dict[str, str | None], worker: dict[str, str | None], problem: str
-) -> None:
-    assert problem in version_problem(said(scheduler, worker))
 
 
 def test_what_is_kept_travels_as_its_keys() -> None:

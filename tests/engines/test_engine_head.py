@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from cellmesh.objstore._core import RESOURCE_UNIT
 from cellmesh.scheduler.cluster.agent import engine_head
 from cellmesh.scheduler.cluster.agent.engine_head import LEAST_WINDOW, EngineHead, down, heard, up
@@ -19,6 +20,7 @@ from cellmesh.scheduler.cluster.messages import (
     Registered,
     Report,
     Return,
+    Spread,
     Status,
     StatusRequest,
     Strategy,
@@ -143,6 +145,42 @@ def test_a_placement_group_is_reserved_at_home_or_nowhere() -> None:
         (said,) = heard(made, wanted)
         assert isinstance(said, Infeasible)
         assert heard(made, AskGroup(wanted.number, ME, [])) == []
+
+
+def test_a_placement_group_that_has_no_room_at_home_is_as_a_whole_on_an_engine_that_has_groups() -> None:
+    made = head(cpus_at_home=1)
+    ask_for_two = AskGroup(1, ME, [{"CPU": CPU}] * 2)
+    (said,) = heard(made, ask_for_two)
+    assert said == Infeasible(1, engine_head.NO_GROUPS)
+    nodes = [EngineNode("one", {"CPU": 3 * CPU}), EngineNode("two", {"CPU": CPU})]
+    _, said = up(made, member(ENGINE, 4), nodes, False, has_groups=True)  # which comes back, and can
+    assert isinstance(said, Grant)
+    assert [(lease.node, lease.n) for lease in said.leases] == [(ENGINE, 1)] * 2
+    heard(made, ask(2, 2 * LEAST_WINDOW))
+    assert made.n_left == 0
+    assert heard(made, Return({lease.lease: 1 for lease in said.leases})) != [], "bundles are of the window"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "mode", "may_be"),
+    [
+        ([1, 1, 1, 1], "PACK", True),
+        ([3, 1], "STRICT_SPREAD", True),
+        ([2, 2], "PACK", True),  # only Ray finds out that it cannot be
+        ([4], "PACK", False),
+        ([1, 1, 1, 1, 1], "SPREAD", False),
+        ([2, 2], "STRICT_PACK", False),
+        ([1, 1, 1], "STRICT_PACK", True),
+        ([1, 1, 1], "STRICT_SPREAD", False),
+    ],
+)
+def test_a_group_that_no_machines_of_the_engine_can_hold_is_told(sizes: list[int], mode: Spread, may_be: bool) -> None:
+    nodes = [EngineNode("one", {"CPU": 3 * CPU}), EngineNode("two", {"CPU": CPU})]
+    for grows in (False, True):
+        made = head()
+        up(made, member(ENGINE, 4), nodes, grows, has_groups=True)
+        (said,) = heard(made, AskGroup(1, ME, [{"CPU": n * CPU} for n in sizes], mode))
+        assert isinstance(said, Grant if may_be or grows else Infeasible)
 
 
 def test_the_status_has_both() -> None:

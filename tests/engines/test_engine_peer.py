@@ -3,6 +3,8 @@ once with what it makes, none runs too often, and nothing is kept in the end."""
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from cellmesh.scheduler.cluster import messages as m
 from engines.home import Home, Tree, story
@@ -34,6 +36,7 @@ def test_the_faults_happen() -> None:
     assert any(home.n_ended for home in homes)
     assert any(home.n_come[number] and home.runs[number] > 1 for home in homes for number in home.items)
     assert any(home.packed for home in homes)
+    assert any(home.n_unplaced for home in homes)
     assert any(home.n_back for home in homes)
     assert any(story(seed).n_not_begun for seed in range(1000)), "rare, and looked for until there is one"
 
@@ -106,6 +109,36 @@ def test_a_value_that_a_task_has_not_found_travels_again_for_the_next() -> None:
     home.engine.lose_blobs()
     assert n_fetched_for(home, value) == 0 and home.n_failed == 1
     assert n_fetched_for(home, value) == first and home.n_failed == 1
+    home.end()
+
+
+def test_what_is_in_a_group_that_goes_fails_as_that_and_is_not_begun_again() -> None:
+    home = Home(0, Faults())
+    home.random = Random(3)
+    home.reserve()
+    while home.work():
+        pass
+    assert home.reserved
+    for _ in range(20):
+        home.submit_there()
+    assert home.engine.work()  # the first one begins
+    home.unreserve()
+    home.end()
+    assert home.n_unplaced > 10
+
+
+def test_tasks_wait_in_a_bundle_that_is_lost_until_it_is_put_aside_again() -> None:
+    home = Home(0, Faults())
+    home._n += 1
+    home.groups[home._n] = 1
+    home._say(m.Reserve(home._n, home._tell(home.functions[0]), [0], [{"CPU": 10_000}], "PACK"))
+    while home.work():
+        pass
+    (group,) = home.reserved
+    home.engine.lose_node("one")
+    home.submit_with([home.functions[0], home.functions[1]], 0, bundle=m.GroupBundle(group, 0, False))
+    home.drain()
+    assert not home.n_failed, "it has run on the other machine"
     home.end()
 
 

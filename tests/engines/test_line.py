@@ -16,7 +16,8 @@ from cellmesh.scheduler.cluster.net.reliable import BUDGET_BYTES, Overrun
 from cellmesh.scheduler.ipc.messages import EngineConfig, SessionConfig
 from cellmesh.scheduler.ipc.transport import ConnectionLost, ProtocolError
 
-from cellmesh.engines import connecting, process
+from cellmesh.engines import process
+from cellmesh.engines.connection import connecting
 from cellmesh.engines.fake_engine import FakeEngine
 from cellmesh.engines.interface import Event, Facts, Outcome
 from cellmesh.exceptions import EngineError

@@ -15,9 +15,9 @@ from support.waiting import wait_until
 
 import cellmesh
 from cellmesh.engines import addresses
-from cellmesh.exceptions import EngineUnreachableError, EngineUnsupportedError, InsecureEngineWarning, NodeDiedError
+from cellmesh.exceptions import EngineUnreachableError, InsecureEngineWarning, NodeDiedError
 from cellmesh.session.current import current
-from cellmesh.util import placement_group, remove_placement_group
+from cellmesh.util import PlacementGroupSchedulingStrategy, placement_group, remove_placement_group
 
 PATIENCE_S = 30.0
 
@@ -113,6 +113,22 @@ def test_actors_and_placement_groups_are_at_home(start: Callable[..., ModuleType
     assert cm.get(here.pid.remote(), timeout=PATIENCE_S) != engine_process()
 
 
+def test_bundles_are_put_aside_again_where_the_engines_process_has_died(start: Callable[..., ModuleType]) -> None:
+    cm = start()
+
+    @cm.remote
+    def where() -> int:
+        return os.getpid()
+
+    group = placement_group([{"CPU": 4}])
+    there = where.options(num_cpus=4, scheduling_strategy=PlacementGroupSchedulingStrategy(group))
+    first = engine_process()
+    assert cm.get(there.remote(), timeout=PATIENCE_S) == first
+    os.kill(first, signal.SIGKILL)
+    assert cm.get(there.remote(), timeout=PATIENCE_S) == wait_until(engine_process) != first
+    remove_placement_group(group)
+
+
 def test_init_says_that_an_engine_is_not_there() -> None:
     with pytest.raises(EngineUnreachableError, match="there is no 'fake:nowhere'"):
         cellmesh.init(address="fake:nowhere", num_cpus=1, object_store_memory=64 << 20)
@@ -158,15 +174,11 @@ def test_what_needs_an_engine_that_has_gone_is_refused_and_the_rest_goes_on(tmp_
         cellmesh.shutdown()
 
 
-def test_what_the_engine_cannot_do_is_refused_at_the_call(start: Callable[..., ModuleType]) -> None:
+def test_what_has_room_here_runs_here(start: Callable[..., ModuleType]) -> None:
     cm = start(num_cpus=1)
 
     @cm.remote
     def numbers() -> Iterator[int]:
         yield 1
 
-    unsupported = "fake cannot run placement groups for cellmesh, which placement_group.*num_cpus=2"
-    with pytest.raises(EngineUnsupportedError, match=unsupported):
-        placement_group([{"CPU": 2}])
-    # What has room here runs here.
     assert [cm.get(ref, timeout=PATIENCE_S) for ref in numbers.remote()] == [1]

@@ -7,10 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cellmesh.engines.ray_engine import amounts_of, check_listens, failure_of, version_problem
+from cellmesh.engines.ray_engine import amounts_of, check_listens, environment_of, failure_of
 from cellmesh.exceptions import EngineUnreachableError
-
-HERE = {"Python": "3.11", "cellmesh": "1.0", "cloudpickle": "3.1.2"}
 
 
 def test_amounts_are_what_tasks_may_ask_for() -> None:
@@ -49,14 +47,11 @@ def test_the_failure_within_a_task_of_rays_counts() -> None:
     assert failure_of(EXCEPTIONS, error) == ("env_failed", "ModuleNotFoundError: No module named 'cellmesh'")
 
 
-def test_versions_that_differ_are_named_with_the_remedy() -> None:
-    assert version_problem(HERE, HERE) == ""
-    assert version_problem(HERE, HERE | {"cloudpickle": "3.0.0"}) == ""
-    assert "Ray's workers have cloudpickle 2.2.1" in version_problem(HERE, HERE | {"cloudpickle": "2.2.1"})
-    assert "Ray's workers have Python 3.12, and this program has Python 3.11" in version_problem(
-        HERE, HERE | {"Python": "3.12"}
-    )
-    assert "`pip install cellmesh==1.0`" in version_problem(HERE, HERE | {"cellmesh": ""})
+def test_packages_that_are_sent_come_before_what_the_job_is_to_have() -> None:
+    assert environment_of({}, {}) == {}
+    assert environment_of({"pip": ["six"]}, {}) == {"pip": ["six"]}
+    asked = {"env_vars": {"A": "1"}, "py_modules": ["/mine"]}
+    assert environment_of(asked, {"cellmesh": "/site/cellmesh"}) == asked | {"py_modules": ["/site/cellmesh", "/mine"]}
 
 
 def test_an_address_where_nothing_listens_is_said_at_once() -> None:

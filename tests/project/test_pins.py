@@ -97,11 +97,16 @@ def run(packages: ModuleType, monkeypatch: pytest.MonkeyPatch, status: int) -> l
 
 def test_pip_is_given_the_pins(packages: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     given = run(packages, monkeypatch, 0)
-    packages.install(["lint"])
-    assert given[0][-3 - len(packages.groups()["lint"]) + 1 : -len(packages.groups()["lint"])] == [
-        "--constraint",
-        str(ROOT / "scripts/pins" / f"{packages.PYTHON}.txt"),
-    ]
+    packages.install(["notebooks"])
+    pins = ["--constraint", str(ROOT / "scripts/pins" / f"{packages.PYTHON}.txt")]
+    assert given[0] == [*packages.PIP, "install", *pins, *packages.groups()["notebooks"]]
+
+
+def test_what_tests_alone_need_is_not_compiled(packages: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = run(packages, monkeypatch, 0)
+    for names in (["test"], ["lint"], ["dependencies", "test"], ["bench"]):
+        packages.install(names)
+    assert ["--no-compile" in command for command in given] == [True, True, False, False]
 
 
 @pytest.mark.parametrize("in_ci", [True, False])

@@ -9,6 +9,7 @@ import cloudpickle
 import pytest
 
 import cellmesh
+from cellmesh.util import preload
 
 pytest.importorskip("gymnasium", reason="no gymnasium: pip install 'cellmesh[rl]'")
 
@@ -33,3 +34,9 @@ def session() -> Iterator[None]:
     cellmesh.init(num_cpus=2, object_store_memory=256 << 20)
     yield
     cellmesh.shutdown()
+
+
+@pytest.fixture(scope="module")
+def session_with_torch(session: None) -> None:
+    """That, whose workers have torch from their birth: each that learns would import it, for a second and a half."""
+    preload("torch")

@@ -29,7 +29,7 @@ FAST = {"num_envs": 4, "n_steps": 8, "iteration_steps": 200, "lr": 5e-3, "hidden
 
 
 @pytest.fixture
-def a3c(session: None) -> Iterator[Make]:
+def a3c(session_with_torch: None) -> Iterator[Make]:
     """`rl.A3C`, whose learners are ended after the test."""
     made: list[rl.A3C] = []
 

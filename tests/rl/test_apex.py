@@ -40,7 +40,7 @@ FAST = {
 
 
 @pytest.fixture
-def apex(session: None) -> Iterator[Make]:
+def apex(session_with_torch: None) -> Iterator[Make]:
     """`rl.ApexDQN`, whose players are ended after the test."""
     made: list[rl.ApexDQN] = []
 

@@ -39,7 +39,7 @@ def _storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_a_search_over_the_step_size(session: None, name: str) -> None:
+def test_a_search_over_the_step_size(session_with_torch: None, name: str) -> None:
     if name != "ES":
         pytest.importorskip("torch", reason="no torch: pip install 'cellmesh[rl]'")
     algorithm = getattr(rl, name)

@@ -6,13 +6,12 @@ fails by name, and the tests after it get another session.
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from cellmesh.objstore._core import Client
-from support.waiting import Holdings, descriptors, wait_until
+from support.waiting import Holdings, after_garbage, descriptors, wait_until
 
 import cellmesh
 from cellmesh.observe.function_names import name_of
@@ -117,7 +116,7 @@ class SharedSession:
         try:
             # An expected error and the frames that it went through hold each other, and a thread perhaps one of them.
             if left_in(session):
-                wait_until(lambda: gc.collect() >= 0 and not left_in(session), SETTLE_S, "a session as it began")
+                wait_until(after_garbage(lambda: not left_in(session)), SETTLE_S, "a session as it began")
             is_clean = True
         except AssertionError:
             raise AssertionError(f"left in the session that tests share: {left_in(session)}") from None

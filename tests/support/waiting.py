@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 MARKER = "CELLMESH_TEST_RUN"  # an environment variable every process started by the tests inherits
+FIRST_COLLECTION_S, NEXT_COLLECTION_S = 0.05, 0.5
 T = TypeVar("T")
 
 
@@ -45,6 +47,25 @@ def wait_until(condition: Callable[[], T], deadline: float = 30.0, what: str = "
             raise AssertionError(f"not within {deadline:g} s: {what or getattr(condition, '__name__', condition)}")
         time.sleep(pause)
         pause = min(pause * 1.5, 0.05)
+
+
+def after_garbage(condition: Callable[[], bool]) -> Callable[[], bool]:
+    """A condition for `wait_until` that may need a collection of garbage. One takes longer than most waiting does, so
+    the first comes after a moment, and further ones after a while.
+    """
+    due = time.monotonic() + FIRST_COLLECTION_S
+
+    def look() -> bool:
+        nonlocal due
+        if condition():
+            return True
+        if time.monotonic() < due:
+            return False
+        gc.collect()
+        due = time.monotonic() + NEXT_COLLECTION_S
+        return condition()
+
+    return look
 
 
 def wait_until_saved(n_bytes: int) -> None:

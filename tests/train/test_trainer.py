@@ -34,6 +34,10 @@ def me() -> int:
     return train.get_context().get_world_rank()
 
 
+def two(a: int, b: int) -> int:
+    return a + b
+
+
 def add(value: float) -> float:
     """The sum of a number of all ranks."""
     array = np.array([value])
@@ -66,6 +70,13 @@ def test_a_training_returns_what_was_reported_and_saved() -> None:
     assert result.checkpoint is not None
     assert result.checkpoint.value == {"step": 10, "total": 60.0, "starts": 1}
     assert tune.attach("sums")[0].curve("total")[1] == [6.0 * i for i in range(1, 11)]
+
+
+def test_a_function_that_needs_a_configuration_has_an_empty_one() -> None:
+    def loop(config: dict[str, Any]) -> None:
+        train.report(given=repr(config))
+
+    assert train.Trainer(loop).fit().metrics["given"] == "{}"
 
 
 def test_ranks_have_the_variables_of_torchrun_and_leave_none() -> None:
@@ -461,11 +472,7 @@ def test_a_scheduler_stops_all_ranks_of_a_trial() -> None:
             train.TrainError,
             "1 ranks with {'GPU': 1.0, 'CPU': 1.0} each find no room on one machine",
         ),
-        (
-            lambda: train.Trainer(counts).fit(),
-            TypeError,
-            "counts is called without arguments, as no config= is given: missing a required argument: 'config'",
-        ),
+        (lambda: train.Trainer(two).fit(), TypeError, "two is called with config= as its argument: missing a required"),
         (lambda: train.Trainer(me, config={}).fit(), TypeError, "me is called with config= as its argument: too many"),
         (lambda: train.report(x=1), RuntimeError, "this is not a rank"),
         (lambda: train.get_dataset_shard(), RuntimeError, "this is not a rank"),

@@ -27,14 +27,18 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import cellmesh as cm
 from cellmesh import tune
 from cellmesh.tune.sklearn import Learner, SearchCV, way_of
+from cellmesh.util import preload
 
+pytestmark = pytest.mark.may_keep("threads", "of the session, which this module shares")
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # which workers cannot import
 X, Y = load_iris(return_X_y=True)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def session() -> Iterator[None]:
+    """Two CPUs, for all tests here; what they fit is there in each worker, which would import it for a second."""
     cm.init(num_cpus=2)
+    preload("sklearn.ensemble", "sklearn.linear_model", "sklearn.model_selection", "sklearn.svm")
     yield
     cm.shutdown()
 

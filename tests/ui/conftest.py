@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize
@@ -41,7 +42,8 @@ def clean_pages() -> list[Page]:
 def lab(request: pytest.FixtureRequest, server: LabServer, browser: Browser, clean_pages: list[Page]) -> Iterator[Lab]:
     is_own = request.node.get_closest_marker("own_page") is not None
     is_clean = bool(clean_pages) and not is_own
-    page = clean_pages.pop() if is_clean else browser.new_page(viewport=VIEWPORT)
+    motion: Literal["no-preference", "reduce"] = "no-preference" if is_own else "reduce"
+    page = clean_pages.pop() if is_clean else browser.new_page(viewport=VIEWPORT, reduced_motion=motion)
     instance = Lab(server, page, is_clean, "own" if is_own else "")
     yield instance
     failed = request.node.stash.get(FAILED, False)

@@ -1,8 +1,8 @@
 """Words of tasks are text, whatever they say: the page runs nothing of them and fetches nothing for them.
 
 Each payload would set `window.top.hostile`, or ask a server of the test for something, if any part of the page took it
-for HTML. There are 25 kinds and eight ways to break out of a place, which are 200. Of these every fourth is shown: each
-kind twice, each way out six times, by each of the eight ways on which tasks put words on the screen six times.
+for HTML. There are 25 kinds and eight ways to break out of a place, which are 200. Of these every eighth is shown: each
+kind once, each way out and each of the eight ways on which tasks put words on the screen three times or four.
 CELLMESH_HOSTILE=1 shows all, each kind once by each way. The browser may begin a request that the page's policy then
 stops; that is no leak, as only what arrives counts.
 """
@@ -51,7 +51,7 @@ KINDS = [
     f"\u202e<img src='{EVIL}/override'>\u2066\ufeff\x00\x08",
 ]
 BEFORE = ["", '"/>', "'>", "--><!-->", "]]>", "</style></script></title></textarea></iframe>", "\n\n", "&lt;\u2028"]
-PAYLOADS = [before + kind for before in BEFORE for kind in KINDS][:: int(os.environ.get("CELLMESH_HOSTILE", "4"))]
+PAYLOADS = [before + kind for before in BEFORE for kind in KINDS][:: int(os.environ.get("CELLMESH_HOSTILE", "8"))]
 SETUP = f"""
 import json, sys
 import pandas as pd

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +23,7 @@ NOTEBOOK = "05-several-machines.ipynb"
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: gives machines names of their own")
 # Cells of it: those before the run, the run, the check, where it ran, and which machines there are.
 BEFORE, RUN, CHECK, WHERE, NODES = (1, 3, 5), 7, 9, 11, 12
+SIZE, SMALLER = "N, SIZE = 4, 512", "N, SIZE = 4, 384"  # of its matrices: less than half of the work
 PICTURES = os.environ.get("CELLMESH_PICTURES")
 
 
@@ -67,7 +68,9 @@ def take(lab: Lab, panel: Panel, view: str) -> None:
 @pytest.mark.timeout(240)
 def test_a_machine_is_killed_halfway_and_the_result_is_exact(lab: tuple[Lab, Machine, Machine]) -> None:
     page, _, other = lab
-    shutil.copy(ROOT / "notebooks" / NOTEBOOK, page.server.root / NOTEBOOK)
+    text = (ROOT / "notebooks" / NOTEBOOK).read_text()
+    assert text.count(SIZE) == 1
+    (page.server.root / NOTEBOOK).write_text(text if PICTURES else text.replace(SIZE, SMALLER))
     page.open(NOTEBOOK)
     page.command("filebrowser:hide-main")
     panel = Panel(page.page)
@@ -80,7 +83,7 @@ def test_a_machine_is_killed_halfway_and_the_result_is_exact(lab: tuple[Lab, Mac
     page.finish_cell(RUN)
     assert not page.errors_of(RUN), page.output(RUN)
     page.run_cell(CHECK)
-    assert "every one of the 4,194,304 numbers is right" in page.output(CHECK)
+    assert re.search("every one of the [0-9,]+ numbers is right", page.output(CHECK))
     assert not page.errors_of(CHECK)
     wait_until(lambda: int(big.inner_text()) >= 144, what="the panel has all tasks, and those that were made again")
     page.run_cell(WHERE)

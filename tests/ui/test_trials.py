@@ -60,6 +60,7 @@ def test_a_search_is_watched_sorted_and_steered(lab: Lab, panel: Panel) -> None:
     expect(view).to_contain_text("digits", timeout=PATIENCE_MS)
     expect(view).to_contain_text("3 running", timeout=PATIENCE_MS)
     expect(view).to_contain_text("3 failed", timeout=PATIENCE_MS)
+    expect(view.locator(".cm-trial-counts")).to_contain_text(" it/s", timeout=PATIENCE_MS)
     rows = view.locator(".cm-list .cm-row")
     expect(rows).to_have_count(9)
     wait_until(lambda: panel.colours_drawn() > 5, what="curves")
@@ -86,6 +87,7 @@ def test_a_search_is_watched_sorted_and_steered(lab: Lab, panel: Panel) -> None:
     expect(rows).to_have_count(3)
     rows.first.click()
     (number,) = rows.first.locator(".cm-row-name").all_inner_texts()
+    expect(view.locator(".cm-trial")).to_contain_text("iterations/s", timeout=PATIENCE_MS)
     for plot in ("Parallel", "Scatter", "Curves"):
         view.get_by_role("radio", name=plot).click()
         wait_until(lambda: panel.colours_drawn() > 5, what=plot)

@@ -1,5 +1,5 @@
-"""`python -m cellmesh.engines.actor.child LINE PARENT`: a pocket in a process of its own, see `process`. It ends with
-its parent, and when that closes the line.
+"""A pocket in a process of its own, see `process`, which begins it. It ends with its parent, and when that closes the
+line.
 """
 
 from __future__ import annotations
@@ -142,7 +142,3 @@ def main(fd: int, parent: int) -> None:
     threading.Thread(target=or_end, args=(actor.hear,), name="cellmesh-parcels", daemon=True).start()
     actor.run()
     _leave()
-
-
-if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:]))

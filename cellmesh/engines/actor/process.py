@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
+from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
@@ -20,7 +21,12 @@ from msgspec import Struct, msgpack
 from ..interface import Outcome, Over
 from ..news import Line
 
-CHILD = "cellmesh.engines.actor.child"
+# What it begins with: where cellmesh is, as that may have been sent here, and the arguments of `child.main`.
+BEGIN = (
+    "import sys; ours = sys.argv[1]; ours in sys.path or sys.path.insert(0, ours); "
+    "from cellmesh.engines.actor import child; child.main(*map(int, sys.argv[2:]))"
+)
+OURS = str(Path(__file__).parents[3])
 
 
 LISTENS = -1
@@ -69,7 +75,7 @@ class ActorProcess:
         self._here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with there:
             fd = there.fileno()
-            command = [sys.executable, "-P", "-m", CHILD, str(fd), str(os.getpid())]
+            command = [sys.executable, "-P", "-c", BEGIN, OURS, str(fd), str(os.getpid())]
             self._process = Popen(command, pass_fds=[fd])
         self._line = Connection(os.dup(self._here.fileno()))
         self._line.send_bytes(msgpack.encode(sys.path))

@@ -21,11 +21,13 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
+from ...environment.packages import pack
 from ...exceptions import EngineError, EngineUnreachableError, EngineVersionError
 from ...text import first_line
-from ..connecting import imported
+from ..connection import shipping
+from ..connection.connecting import imported
 from ..interface import (
     Blob,
     Came,
@@ -46,7 +48,8 @@ from ..interface import (
     TaskEngine,
 )
 from .actors import DaskActors
-from .terms import Worker, failure_of, limits_for, native, nodes_of, version_problem
+from .sending import for_scheduler, for_workers, unpacks
+from .terms import Worker, failure_of, limits_for, native, nodes_of
 from .worker import Claim, Told, keep, known_of, look, marks, run_parcel, withdrawn
 
 CONNECT_S = 10.0
@@ -111,6 +114,7 @@ class DaskEngine(TaskEngine):
         self._actors: Any = None  # `DaskActors`, once there is a client
         self._told: Any = None  # the queue of what pockets and hosts tell
         self._listener: Any = None  # the task that takes it from there
+        self._has_sent = False  # packages of this program
         self._is_over = False
 
     # ---- connection
@@ -118,20 +122,24 @@ class DaskEngine(TaskEngine):
         """Begin."""
         self._dask, self._tell = imported("distributed"), tell
         threading.Thread(target=self._loop.run_forever, name="cellmesh-dask", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(self._connected(address), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(self._connected(address, options), self._loop).result()
 
-    async def _connected(self, address: str) -> Facts:
+    async def _connected(self, address: str, options: Mapping[str, Any]) -> Facts:
         try:
             self._client = await self._dask.Client(
-                native(address), asynchronous=True, timeout=CONNECT_S, name="cellmesh"
+                native(address),
+                asynchronous=True,
+                timeout=options.get("timeout", CONNECT_S),
+                security=options.get("security"),
+                name="cellmesh",
             )
         except (OSError, RuntimeError, TypeError, ValueError) as error:  # the last three: of addresses and credentials
             raise EngineUnreachableError(f"no Dask scheduler at {address}: {first_line(error)}") from None
         try:
-            versions = await self._client.get_versions(packages=["cellmesh"])
-            if problem := version_problem(versions):
-                raise EngineVersionError(problem)
+            versions = await self._agree(options.get("ship", "auto"))
             self._most_failures, self._workers = await self._look()
+        except EngineError:  # which is an OSError
+            raise
         except OSError as error:
             raise EngineUnreachableError(f"{address} does not answer: {first_line(error)}") from None
         self._client.subscribe_topic(self._name, lambda event: self._say(Said(event[1])))
@@ -142,7 +150,35 @@ class DaskEngine(TaskEngine):
         self._listener = self._spawn(self._listen())
         self._spawn(self._watch())
         self._spawn(self._gather())
-        return Facts("dask", versions["client"]["packages"])
+        return Facts("dask", versions)
+
+    async def _agree(self, ship: Literal["auto"] | bool) -> dict[str, str]:
+        """See to it that what is sent can be run there, if need be with packages of this program; its versions."""
+        look = shipping.looks(shipping.ASKED)
+        here = look()
+        sent = shipping.SENT if ship is True else ()
+        await self._send(sent)
+        there = await self._look_at_versions(look)
+        if ship == "auto" and (sent := shipping.to_send(here, there)):
+            await self._send(sent)
+            there = await self._look_at_versions(look)
+        if problem := shipping.problem(here, there, may_send=ship is not False, has_sent=bool(sent)):
+            raise EngineVersionError(problem)
+        return {name: here[name] for name in ("Python", *shipping.ASKED)}
+
+    async def _send(self, names: tuple[str, ...]) -> None:
+        """Packages of this program, to the scheduler, workers, and those that begin later."""
+        if not names:
+            return
+        self._has_sent = True
+        unpack = unpacks({name: pack(folder) for name, folder in shipping.folders(names).items()})
+        await self._client.run_on_scheduler(for_scheduler(unpack))
+        await self._client.register_plugin(for_workers(self._dask.WorkerPlugin, unpack), name=self._name)
+
+    async def _look_at_versions(self, look: Callable[[], dict[str, str]]) -> dict[str, dict[str, str]]:
+        workers = await self._client.run(look)
+        found = {f"Dask's worker {address}": of for address, of in workers.items()}
+        return {"Dask's scheduler": await self._client.run_on_scheduler(look)} | found
 
     async def _look(self) -> tuple[int, dict[str, Worker]]:
         most_failures, workers = await self._client.run_on_scheduler(look)
@@ -179,6 +215,8 @@ class DaskEngine(TaskEngine):
             await self._listener
             for _ in range(2):  # it was made twice: as it was named, and as it was waited for
                 self._told.close()
+            if self._has_sent:  # workers that begin from now on need it no more
+                await self._client.unregister_worker_plugin(self._name)
         await self._client.close()  # in the loop: from another thread it would wait itself, for as long as it takes
 
     # ---- the loop

@@ -1,4 +1,4 @@
-"""What Dask's words mean here: addresses, workers, resources, failures, versions. Pure."""
+"""What Dask's words mean here: addresses, workers, resources, failures. Pure."""
 
 from __future__ import annotations
 
@@ -81,21 +81,3 @@ def failure_of(error: BaseException | None, is_cancelled: bool, most_runs: int) 
     if name == "NoValidWorkerError":
         return "unschedulable", 0, text
     return "env_failed", 1, text
-
-
-def version_problem(versions: Mapping[str, Any]) -> str:
-    """Why what is sent cannot be run there, by what Dask says of all versions; "" if it can."""
-    here = versions["client"]["packages"]
-    others = {"Dask's scheduler": versions["scheduler"]}
-    others |= {f"Dask's worker {address}": found for address, found in versions["workers"].items()}
-    for who, found in others.items():
-        for name, n_parts in (("python", 2), ("cellmesh", 3), ("cloudpickle", 1), ("distributed", 2)):
-            mine, theirs = str(here[name]), str(found["packages"].get(name) or "MISSING")
-            if theirs == "MISSING":
-                return f"{who} has no {name}: install it there, `pip install {name}=={mine}` in its environment"
-            if mine.split(".")[:n_parts] != theirs.split(".")[:n_parts]:
-                return (
-                    f"{who} has {name} {theirs}, and this program has {name} {mine}: what is sent there would not be "
-                    "understood. Use the same version here and there"
-                )
-    return ""

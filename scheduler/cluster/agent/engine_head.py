@@ -45,6 +45,7 @@ LEAST_WINDOW, WINDOW_PER_CPU = 1000, 64
 SILENT_S = 1e9  # nothing here is silent for so long
 REST_S = 3600.0
 NO_GROUPS = "bundles are reserved on this machine alone, and it has not so much"
+TOO_LARGE = "no machines of {} have so much, spread in that way, however long one waits"
 
 
 class EngineHead(Struct):
@@ -55,6 +56,7 @@ class EngineHead(Struct):
     engine: Member | None = None
     nodes: tuple[EngineNode, ...] = ()
     grows: bool = False
+    has_groups: bool = False
     used: Shares = {}  # there, of what the engine has
     lost: str = ""  # why there is no engine; "": there is one, or it is about to come
     window: int = LEAST_WINDOW
@@ -73,12 +75,15 @@ class EngineHead(Struct):
 
 
 # ---------------------------------------------------------------- the engine
-def up(head: EngineHead, engine: Member, nodes: Iterable[EngineNode], grows: bool) -> list[FromHead]:
-    """It takes tasks, or other machines are in it."""
+def up(
+    head: EngineHead, engine: Member, nodes: Iterable[EngineNode], grows: bool, has_groups: bool = False
+) -> list[FromHead]:
+    """It takes tasks, or other machines are in it. `has_groups`: it puts bundles aside."""
     head.engine, head.nodes, head.grows, head.lost = engine, tuple(nodes), grows, ""
     head.window = max(LEAST_WINDOW, WINDOW_PER_CPU * engine.total.get("CPU", 0) // RESOURCE_UNIT)
+    head.has_groups = has_groups
     head.told.clear()
-    return [Came(engine), *_grant(head)]
+    return [Came(engine), *_grant(head), *_place_groups(head)]
 
 
 def down(head: EngineHead, reason: str) -> list[FromHead]:
@@ -154,23 +159,45 @@ def _grant(head: EngineHead) -> list[FromHead]:
 
 
 def _place_groups(head: EngineHead) -> list[FromHead]:
-    """Bundles are put aside at home, all or none."""
+    """Bundles are put aside at home, or all on the engine, which waits for room there itself."""
     said: list[FromHead] = []
     for number, ask in list(head.groups.items()):
         one_machine = ask.mode != "STRICT_SPREAD" or len(ask.bundles) == 1
-        if head.me is None or not one_machine or not _fit_together(ask, head.me.total):
-            if number not in head.told:
-                head.told.add(number)
-                said.append(Infeasible(number, NO_GROUPS))
-        elif _fit_together(ask, head.report.free):
+        if head.me is not None and one_machine and _fit_together(ask.bundles, head.me.total):
+            if _fit_together(ask.bundles, head.report.free):
+                del head.groups[number]
+                said.append(Grant(number, [_lease(head, head.here, head.me.node, 1) for _ in ask.bundles]))
+        elif head.engine is not None and head.has_groups and _may_be_there(head, ask):
             del head.groups[number]
-            said.append(Grant(number, [_lease(head, head.here, head.me.node, 1) for _ in ask.bundles]))
+            said.append(Grant(number, [_lease(head, head.lent, head.engine.node, 1) for _ in ask.bundles]))
+        elif number not in head.told and (head.engine is not None or head.lost):
+            head.told.add(number)
+            is_there = head.engine is not None and head.has_groups
+            said.append(Infeasible(number, TOO_LARGE.format(head.engine.called) if is_there else NO_GROUPS))
     return said
 
 
-def _fit_together(ask: AskGroup, room: Shares) -> bool:
+def _may_be_there(head: EngineHead, ask: AskGroup) -> bool:
+    """Whether the engine's machines could hold the bundles if nothing else was there. Which machine has which bundle
+    is the engine's to find, so this says no where it is certain alone."""
+    if head.grows:
+        return True
+    totals = [node.total for node in head.nodes]
+    if ask.mode == "STRICT_PACK":
+        return any(_fit_together(ask.bundles, total) for total in totals)
+    if ask.mode == "STRICT_SPREAD" and len(ask.bundles) > len(totals):
+        return False
+    everything: Shares = {}
+    for total in totals:
+        for name, amount in total.items():
+            everything[name] = everything.get(name, 0) + amount
+    each_fits = all(any(placement.n_fitting(total, bundle, 1) for total in totals) for bundle in ask.bundles)
+    return each_fits and _fit_together(ask.bundles, everything)
+
+
+def _fit_together(bundles: Iterable[Shares], room: Shares) -> bool:
     wanted: Shares = {}
-    for bundle in ask.bundles:
+    for bundle in bundles:
         for name, amount in bundle.items():
             wanted[name] = wanted.get(name, 0) + amount
     return placement.n_fitting(room, wanted, 1) > 0

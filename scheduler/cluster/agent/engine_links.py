@@ -164,7 +164,7 @@ class EngineLinks:
                 self._node = self._node or secrets.randbits(62) | 1
                 member = messages.Member(self._node, NOWHERE, self.key, name, total)
                 self._n_failures = 0
-                self._said += engine_head.up(self._head, member, nodes, grows)
+                self._said += engine_head.up(self._head, member, nodes, grows, "placement groups" not in lacks)
                 while self._said:  # it is a member before it says anything
                     shell.step(events.HeadSaid(self._attempt, self._said.popleft()))
             case EngineUsed(used):

@@ -108,11 +108,12 @@ class Groups:
             return
         wish.nodes = {index: lease.node for index, lease in zip(wish.indexes, leases, strict=True)}
         wish.open_at = set(wish.nodes.values()) - {self._me}
-        about, bundles = self._rows[key.number].about, self._rows[key.number].bundles
+        row = self._rows[key.number]
+        bundles, mode = row.bundles, PLACEMENT_MODES[row.mode]
         for node in list(wish.open_at):
             peer = self._peer(node)
             wanted = {index: bundles[index].amounts for index in wish.on(node)}
-            if peer is None or not self._guarded(node, peer.bundles.ask, key.number, about, wanted):
+            if peer is None or not self._guarded(node, peer.bundles.ask, key.number, row.about, wanted, mode):
                 self._withdraw(wish, now + AGAIN_S)
                 return
         self._settle(wish)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from ....objstore._core import FAILURE_ACTOR_UNPLACED, FAILURE_UNPLACED, RESOURCE_UNIT, StoreError
-from ..messages import GroupBundle, Reserve, Reserved, Shares, Unreserve
+from ..messages import GroupBundle, Reserve, Reserved, Shares, Spread, Unreserve
 from .objects import ForeignFault
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Bundles:
         """Whether tasks of groups of this node may run there."""
         return bool(self._asked)
 
-    def ask(self, group: int, about: int, bundles: dict[int, Shares]) -> bool:
+    def ask(self, group: int, about: int, bundles: dict[int, Shares], mode: Spread) -> bool:
         """Have bundles of a group reserved there, which the object `about` describes. False: there is none any more."""
         self._peer.objects.begin_message()
         try:
@@ -82,7 +82,7 @@ class Bundles:
         except ValueError:
             return False
         self._asked.update((group, index) for index in bundles)
-        self._peer.send(Reserve(group, described, list(bundles), list(bundles.values())))
+        self._peer.send(Reserve(group, described, list(bundles), list(bundles.values()), mode))
         return True
 
     def release(self, group: int, indexes: list[int]) -> None:

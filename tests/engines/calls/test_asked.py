@@ -9,7 +9,7 @@ from cellmesh.scheduler.cluster import messages as m
 from engines.home import Home, Tree
 
 from cellmesh.engines.fake_engine import Faults
-from cellmesh.engines.interface import Said
+from cellmesh.engines.interface import Capabilities, Said
 from cellmesh.engines.parcels import AGENT, Answered, Called, Given, Progress, decode_said, encode
 from cellmesh.engines.values import Fault
 
@@ -231,7 +231,8 @@ def test_the_agent_is_looked_for_once_and_asked_by_its_own_name(calls: Calls) ->
         calls.hear()
 
 
-def test_bundles_are_refused(calls: Calls) -> None:
+def test_bundles_are_refused_by_an_engine_that_has_none(calls: Calls) -> None:
+    calls.home.engine.can = Capabilities()
     calls.home._say(m.Reserve(3, calls.home._tell(calls.home.make(Tree(b"about"))), [0, 1], [{}, {}]))
     said = [message for message, _ in calls.home._said if isinstance(message, m.Reserved)]
     assert said == [m.Reserved(3, [0, 1], given=False)]

@@ -6,13 +6,16 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
+from cellmesh.scheduler.node.handle import WorkerModules
 from support.waiting import wait_until
 
 from cellmesh import tune
 from cellmesh.exceptions import ActorDiedError
+from cellmesh.startup import worker_modules
 from cellmesh.util import preload
 
 RARE = "xml.dom.pulldom"  # which nothing of ours imports
@@ -82,17 +85,25 @@ def test_a_name_that_is_none(cm: ModuleType, name: object) -> None:
 
 
 @pytest.fixture
+def as_a_program(modules_of_programs: Callable[[], WorkerModules], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session goes by what has been imported here, as it does for programs."""
+    monkeypatch.setattr(worker_modules, "worker_modules", modules_of_programs)
+
+
+@pytest.fixture
 def without_tune(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that imports it after the session has begun."""
     monkeypatch.delitem(sys.modules, tune.__name__)
 
 
-def test_workers_have_what_an_experiment_runs_from_their_birth_if_its_program_has_imported_tune(cm: ModuleType) -> None:
+def test_workers_have_what_an_experiment_runs_from_their_birth_if_its_program_has_imported_tune(
+    as_a_program: None, cm: ModuleType
+) -> None:
     assert all(is_there(cm, name) for name in ("cellmesh.tune.running.host", "cellmesh.tune.trainable", "numpy.random"))
 
 
 def test_workers_import_what_an_experiment_runs_while_its_program_imports_the_rest(
-    without_tune: None, cm: ModuleType, monkeypatch: pytest.MonkeyPatch
+    without_tune: None, as_a_program: None, cm: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not is_there(cm, "cellmesh.tune.running.host")
     monkeypatch.delitem(vars(tune), "Tuner", raising=False)

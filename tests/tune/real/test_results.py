@@ -77,3 +77,13 @@ def test_it_is_read_from_its_folder_without_a_session(found: tune.Experiment) ->
     again = tune.attach(found.name, str(Path(found.path).parent))
     assert again.is_over and again.wait() is again and not cellmesh.is_initialized()
     assert [result.metrics for result in again][:2] == [result.metrics for result in found][:2]
+
+
+def test_what_this_process_has_begun_elsewhere_is_found_by_its_name(session: None, tmp_path: Path) -> None:
+    tune.Tuner(lambda config: tune.report(x=1), name="away", storage_path=str(tmp_path / "mine")).fit()
+    assert tune.attach("away").path == str(tmp_path / "mine" / "away")
+    assert [one["path"] for one in tune.experiments() if one["name"] == "away"] == [str(tmp_path / "mine" / "away")]
+    assert tune.experiments(str(tmp_path)) == []
+    tune.delete("away")
+    with pytest.raises(tune.ExperimentNotFoundError):
+        tune.attach("away")

@@ -69,9 +69,8 @@ def test_magics_take_their_flags_from_the_table(
     of_options = {flag.key: flag for flag in magic.flags if flag.key in table and not flag.means}
     for option, flag in of_options.items():
         assert (flag.name, flag.help, flag.short) == (flag_of(option), table[option].help, table[option].short)
-    wanted = (
-        {option for option in table if kinds & set(options.TABLE[option].kinds)} if kinds else set(arguments.OF_START)
-    )
+    of_sessions = {*arguments.OF_START, *arguments.OF_CONNECT}
+    wanted = {option for option in table if kinds & set(options.TABLE[option].kinds)} if kinds else of_sessions
     assert of_options.keys() == wanted
 
 

@@ -444,6 +444,7 @@ def test_a_running_earlier_run_is_told(shell: Any, session: Session, capsys: pyt
         ("%mesh fly", "no such action"),
         ("%mesh stop --cpus 2", "belongs to %mesh start"),
         ("%mesh start somewhere", "takes no address"),
+        ("%mesh start --engine-options {}", "--engine-options belongs to %mesh connect"),
         ("%futures runing", "there is no state 'runing', there are waiting, queued, running"),
     ],
 )

@@ -7,10 +7,12 @@ import {
   bestOf,
   dimension,
   dimensions,
+  iterationsPerSecond,
   metricsOf,
   secondsOf,
   settingText,
   tableOf,
+  throughput,
   varying
 } from '../../model/views/trials';
 import { ProtocolError } from '../../protocol/errors';
@@ -89,6 +91,29 @@ test('the table has parameters that differ and is sorted by any column', () => {
   expect(table.hint!(5)).toContain('ValueError');
   expect(bestOf(trials, 'nothing', 'max')).toBe(-1);
   expect(secondsOf(trials, 0, 9)).toBeCloseTo(0.02 * trials.iteration[0]!);
+});
+
+test('a trial reports so many iterations each second, by its last reports', () => {
+  const trials = made(4);
+  const curve = (at: number[], x: number[]) => ({
+    at: Float32Array.from(at),
+    x: Float32Array.from(x),
+    y: Float32Array.from(x)
+  });
+  trials.state.fill(TrialState.running);
+  trials.curves = [
+    curve([0, 30, 40, 50], [1, 100, 130, 150]), // the last ten seconds or more
+    curve([0, 90, 150], [1, 2, 3]), // slower than that: the last two
+    curve([5], [1]),
+    curve([], [])
+  ];
+  expect(iterationsPerSecond(trials, 0)).toBe(2);
+  expect(iterationsPerSecond(trials, 1)).toBeCloseTo(1 / 60);
+  expect(iterationsPerSecond(trials, 2)).toBeNaN();
+  expect(iterationsPerSecond(trials, 3)).toBeNaN();
+  expect(throughput(trials)).toBeCloseTo(2 + 1 / 60);
+  trials.state[0] = TrialState.ended;
+  expect(throughput(trials)).toBeCloseTo(1 / 60);
 });
 
 test('what is the same for all trials is no dimension', () => {

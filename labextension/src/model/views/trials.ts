@@ -5,7 +5,7 @@ import { trialStateName } from '../../i18n/states';
 import { __ } from '../../i18n/translate';
 import { type Mode, State, TrialState } from '../../protocol/messages';
 import { NONE } from '../rows';
-import type { Trials } from '../trials';
+import { NO_CURVE, type Trials } from '../trials';
 import { type Axis, axisOf, numberText, valueText } from './axis';
 import type { Column, Table } from './table';
 
@@ -15,6 +15,9 @@ export const TIME = 'time_total_s';
 export const CURVE = 'curve';
 /** Columns beyond the first appear with so much more room each. */
 const [FIRST_PX, EACH_PX] = [430, 85];
+
+/** What counts as now, where reports are dense. */
+const RATE_S = 10;
 
 /** The state of a task that is drawn alike. */
 export function stateOf(trials: Trials, trial: number): State {
@@ -40,6 +43,30 @@ export function secondsOf(trials: Trials, trial: number, now: number): number {
   }
   const ended = trials.ended[trial]!;
   return (Number.isNaN(ended) ? now : ended) - trials.started[trial]!;
+}
+
+/**
+ * Iterations that a trial reports each second: over its last reports, of `RATE_S` seconds or two of them; NaN if there
+ * are fewer.
+ */
+export function iterationsPerSecond(trials: Trials, trial: number): number {
+  const { at, x } = trials.curves[trial] ?? NO_CURVE;
+  const last = at.length - 1;
+  let first = last - 1;
+  while (first > 0 && at[last]! - at[first]! < RATE_S) {
+    first--;
+  }
+  const seconds = first >= 0 ? at[last]! - at[first]! : 0;
+  return seconds > 0 ? (x[last]! - x[first]!) / seconds : Number.NaN;
+}
+
+/** The same of all trials that run. */
+export function throughput(trials: Trials): number {
+  const rates = trials
+    .all()
+    .filter(trial => trials.state[trial] === TrialState.running)
+    .map(trial => iterationsPerSecond(trials, trial));
+  return rates.reduce((sum, rate) => sum + (rate > 0 ? rate : 0), 0);
 }
 
 /** A parameter's value in words. */

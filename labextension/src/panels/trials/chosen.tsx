@@ -2,12 +2,12 @@
 
 // The trial that is chosen: its parameters and results, what can be done with it, and what it has failed with.
 
-import { integer } from '../../i18n/format';
+import { integer, short } from '../../i18n/format';
 import { trialStateName } from '../../i18n/states';
 import { __ } from '../../i18n/translate';
 import type { Trials } from '../../model/trials';
 import { numberText } from '../../model/views/axis';
-import { settingText, stateOf } from '../../model/views/trials';
+import { iterationsPerSecond, settingText, stateOf } from '../../model/views/trials';
 import { TrialState } from '../../protocol/messages';
 import { ChooseNone } from '../shared/choices';
 import { Mark } from '../shared/icons';
@@ -28,6 +28,7 @@ export function Chosen({ trials, trial, canSteer, onSteer, onTask, onClose }: Ch
   const isOver = state === TrialState.ended || state === TrialState.failed;
   const error = trials.errors.get(trial);
   const why = trials.why.get(trial);
+  const rate = iterationsPerSecond(trials, trial);
   return (
     <section class="cm-trial" aria-label={__('Trial %1', integer(trial))}>
       <div class="cm-trial-line">
@@ -81,6 +82,12 @@ export function Chosen({ trials, trial, canSteer, onSteer, onTask, onClose }: Ch
             )
           );
         })}
+        {state === TrialState.running && rate > 0 && (
+          <div class="cm-trial-result">
+            <dt>{__('iterations/s')}</dt>
+            <dd>{short(rate)}</dd>
+          </div>
+        )}
       </dl>
       {error && <pre class="cm-trial-error">{error}</pre>}
     </section>

@@ -1,10 +1,12 @@
 // What an experiment is and how its trials are; the choice of another one, and what can be done with all trials.
 
-import { integer, stopwatch } from '../../i18n/format';
+import { integer, short, stopwatch } from '../../i18n/format';
 import { trialStateName } from '../../i18n/states';
 import { __ } from '../../i18n/translate';
 import { NONE } from '../../model/rows';
+import type { Trials } from '../../model/trials';
 import { numberText } from '../../model/views/axis';
+import { throughput } from '../../model/views/trials';
 import { type ExperimentLabel, TrialState } from '../../protocol/messages';
 import type { ViewProps } from '../shared/state';
 import { steer, Steering } from './steering';
@@ -13,11 +15,12 @@ interface HeadingProps {
   state: ViewProps['state'];
   graph: ViewProps['graph'];
   label: ExperimentLabel;
+  trials: Trials;
   experiments: readonly ExperimentLabel[];
   canSteer: boolean;
 }
 
-export function Heading({ state, label, experiments, canSteer, graph }: HeadingProps) {
+export function Heading({ state, label, trials, experiments, canSteer, graph }: HeadingProps) {
   const { counts } = label;
   const isOver = Number.isFinite(label.ended);
   const seconds = (isOver ? label.ended : graph.time(performance.now())) - label.began;
@@ -30,6 +33,8 @@ export function Heading({ state, label, experiments, canSteer, graph }: HeadingP
   ] as const;
   const words = parts.filter(([n]) => n).map(([n, each]) => `${integer(n)} ${trialStateName(each)}`);
   const best = label.best !== NONE && __('best %1 (trial %2)', numberText(label.best_value), integer(label.best));
+  const rate = throughput(trials);
+  const speed = rate > 0 && __('%1 it/s', short(rate));
   return (
     <div class="cm-table-tools cm-trial-heading">
       {experiments.length > 1 ? (
@@ -49,7 +54,7 @@ export function Heading({ state, label, experiments, canSteer, graph }: HeadingP
         <b>{label.name}</b>
       )}
       <span class="cm-soft cm-trial-counts" title={label.why}>
-        {[...words, best, seconds > 0 && stopwatch(seconds)].filter(Boolean).join('  ·  ')}
+        {[...words, best, speed, seconds > 0 && stopwatch(seconds)].filter(Boolean).join('  ·  ')}
       </span>
       <span class="cm-spring" />
       {canSteer && !isOver && (

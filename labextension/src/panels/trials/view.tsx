@@ -32,7 +32,14 @@ export function Trials({ state, graph }: ViewProps) {
   const clock = label.counts.running && moment === null ? Math.floor(now) : '';
   return (
     <div class="cm-tables cm-trials">
-      <Heading state={state} label={label} experiments={experiments} canSteer={!isRecording} graph={graph} />
+      <Heading
+        state={state}
+        label={label}
+        trials={trials}
+        experiments={experiments}
+        canSteer={!isRecording}
+        graph={graph}
+      />
       {choice.notice.value && <p class="cm-gap cm-soft">{choice.notice.value}</p>}
       <Explorer
         key={path}

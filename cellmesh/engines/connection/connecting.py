@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from ..exceptions import EngineError, EngineUnreachableError, EngineVersionError
-from ..text import first_line
-from .interface import Engine, Event, Facts
+from ...exceptions import EngineError, EngineUnreachableError, EngineVersionError
+from ...text import first_line
+from ..interface import Engine, Event, Facts
 
 CONNECT_S = 60.0  # for a library to find its engine: some try for a quarter of an hour
 
@@ -39,8 +39,9 @@ def connected(engine: Engine, address: str, options: Mapping[str, Any], tell: Ca
     Raises
     ------
     EngineError
-        It cannot be connected, or nothing came within `CONNECT_S`.
+        It cannot be connected, or nothing came within `CONNECT_S`, or what the option "timeout" says.
     """
+    timeout_s: float = options.get("timeout", CONNECT_S)
     came: queue.SimpleQueue[Facts | Exception] = queue.SimpleQueue()
 
     def connect() -> None:
@@ -51,9 +52,9 @@ def connected(engine: Engine, address: str, options: Mapping[str, Any], tell: Ca
 
     threading.Thread(target=connect, name="cellmesh-connect", daemon=True).start()
     try:
-        found = came.get(timeout=CONNECT_S)
+        found = came.get(timeout=timeout_s)
     except queue.Empty:
-        raise EngineUnreachableError(f"{address} does not answer: nothing came for {CONNECT_S:g} s") from None
+        raise EngineUnreachableError(f"{address} does not answer: nothing came for {timeout_s:g} s") from None
     if isinstance(found, EngineError):
         raise found
     if isinstance(found, Exception):  # whatever a library says whose credentials are wrong
