@@ -36,6 +36,9 @@ MUTANTS = [
     mutant("downhill", "ppo", "ppo.py", "/ -len(old)", "/ len(old)"),
     mutant("what is clipped goes on", "ppo", "ppo.py", "gain.masked_fill(is_clipped, 0.0)", "gain"),
     mutant("no activation", "networks", "models/networks.py", "of_activation(g @ weight, x)", "g @ weight"),
+    mutant("few columns learn nothing", "networks", "models/networks.py", ".add_((x.t() @ g).t())", ".add_(0)"),
+    mutant("deviations learn nothing", "networks", "models/networks.py", ".add_(by_log_sd.sum(0))", ".add_(0)"),
+    mutant("no score", "networks", "models/networks.py", "raw - parameters.sigmoid()", "-parameters.sigmoid()"),
     mutant("λ is forgotten", "ppo", "ppo.py", "decay = goes_on * np.float32(lam)", "decay = goes_on"),
     mutant(
         "an estimate goes on over the episode's end",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,32 @@ def test_a_copy_has_weights_of_its_own() -> None:
     before = net(x).detach()
     Flat(other).load(np.ones(sum(p.numel() for p in other.parameters()), np.float32))
     assert torch.equal(net(x), before) and float(other(x).detach()) == pytest.approx(3 * np.tanh(3.0) + 1)
+
+
+@pytest.mark.parametrize("activation", [nn.Tanh, nn.ReLU])
+def test_few_rows_go_through_numpy_and_follow_the_weights(activation: Any) -> None:
+    torch.manual_seed(0)
+    net = mlp(4, (16, 8), 2, 1.0, activation)
+    x = torch.randn(5, 4)
+
+    def check(net: Any) -> None:
+        found = net.of_few(x.numpy())
+        assert found is not None and x.numpy().tobytes() == given
+        with torch.no_grad():
+            torch.testing.assert_close(torch.from_numpy(found), net(x))
+
+    given = x.numpy().tobytes()
+    check(net)
+    flat = Flat(net)  # which moves the weights
+    check(net)
+    flat.vector.data += 0.5  # and changes them in place
+    check(net)
+    other = pickle.loads(pickle.dumps(net))
+    flat.vector.data.zero_()
+    check(other)
+    Flat(other).vector.data += 0.5
+    check(other)
+    assert net.of_few(np.zeros((1 << 13, 4), np.float32)) is None, "these are many"
 
 
 @pytest.mark.parametrize("space", ACTIONS, ids=lambda space: type(space).__name__)

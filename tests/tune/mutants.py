@@ -66,6 +66,7 @@ SCHEDULERS = [
         "result is not None and not failed and not",
         "result is not None and not",
     ),
+    Mutant("one fewer below the limit", "rungs.py", "int(self._n * self._q) + 1", "int(self._n * self._q)"),
     Mutant("equal scores: the last one is better", "rungs.py", "(score, -order) < best[0]", "(score, 0) < best[0]"),
     # ---- HyperBand
     Mutant(
@@ -193,6 +194,8 @@ CONTROL = [
         "self.waiting.appendleft if at > trial.failed_at else self.waiting.append",
         "self.waiting.append",
     ),
+    Mutant("after a decision nothing is launched", "controller.py", "_settled = not decisions and", "_settled ="),
+    Mutant("who has heard of a result is not asked", "controller.py", " and self._asking.has_more is had_more", ""),
     Mutant("one that ignores its end is left alone", "processes.py", "n_ignored == MAX_IGNORED", "n_ignored < 0"),
     Mutant("one that takes too much is launched", "processes.py", "self.room.fits(trial.resources)", "True"),
     Mutant("what has ended keeps its room", "processes.py", "self.room.give(trial.number)", "pass"),

@@ -107,6 +107,27 @@ def test_the_loss_of_a_machine_is_no_failure() -> None:
         assert fed.launched() == [(0, attempt + 1)] and fed.control.trials[0].n_failures == 0
 
 
+def test_whom_a_result_resumes_is_launched_at_once() -> None:
+    says = Says()
+    fed = Fed(2, capacity=2, scheduler=says)
+    says.next = [Pause(1)]
+    fed.report(1, saved="b")
+    fed.end("paused", 1)
+    says.next = [Resume(1)]
+    fed.report(0)
+    assert fed.launched() == [(1, 2)] and fed.states() == ["RUNNING", "RUNNING"]
+
+
+def test_a_searcher_that_waits_for_a_result_is_asked_after_it() -> None:
+    control = Controller(c.Plan(metric="score"), FIFO())
+    asked = control.step(Capacity(at=0.0, n=2)).count(c.Suggest())
+    asked += control.step(Suggested(at=0.0, trial=0, config={})).count(c.Suggest())
+    for _ in range(asked - 1):
+        assert c.Suggest() not in control.step(NoneLeft(at=0.0, later=True))
+    result = {"score": 1.0, "training_iteration": 1}
+    assert c.Suggest() in control.step(Reported(at=0.0, trial=0, attempt=1, result=result))
+
+
 def test_what_comes_late_is_not_heard() -> None:
     fed = Fed(max_failures=3)
     fed.end("failed")

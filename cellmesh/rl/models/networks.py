@@ -52,16 +52,41 @@ def mlp(n_inputs: int, hidden: Sequence[int], n_outputs: int, gain: float, activ
     return Mlp(*layers)
 
 
+FEW = 1 << 16  # multiplications of a layer, below which numpy is quicker than torch, and begins no thread
+
+
 class Mlp(nn.Sequential):
     """Linear layers with the same activation, tanh or ReLU, between them. Forward and backward are written out, as one
     node of autograd's graph: in a network of some dozens of units nodes take more time than sums do (decision 145).
     """
+
+    _arrays: Sequence[NDArray[Any]] = ()  # the weights as numpy sees them
+    _arrays_at: int = 0  # the address of the first of them
 
     def __init__(self, *layers: nn.Module) -> None:
         super().__init__(*layers)
         linear: Any = layers[::2]
         self.weights: list[nn.Parameter] = [each for layer in linear for each in (layer.weight, layer.bias)]
         self.is_tanh: bool = any(isinstance(layer, nn.Tanh) for layer in layers)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy has memory of its own.
+        return {name: value for name, value in self.__dict__.items() if name not in ("_arrays", "_arrays_at")}
+
+    def of_few(self, rows: NDArray[Any]) -> NDArray[Any] | None:
+        """What it says of rows, if they are so few that calls of torch would take longer than sums; else None."""
+        if len(rows) * max(weight.numel() for weight in self.weights[::2]) > FEW:
+            return None
+        if self.weights[0].data_ptr() != self._arrays_at:
+            self._arrays = [weight.detach().numpy() for weight in self.weights]
+            self._arrays_at = self.weights[0].data_ptr()
+        last = len(self._arrays) - 2
+        for k in range(0, last + 2, 2):
+            rows = rows @ self._arrays[k].T
+            rows += self._arrays[k + 1]
+            if k < last:
+                rows = np.tanh(rows, out=rows) if self.is_tanh else np.maximum(rows, 0, out=rows)
+        return rows
 
     def forward(self, input: Tensor) -> Tensor:
         if torch.is_grad_enabled():

@@ -115,7 +115,7 @@ class Attempts:
         answer = self._answers.get(key)
         if answer == "":
             self._answers[key] = word
-        elif answer is not None:
+        elif answer is not None and not isinstance(answer, str):  # a word that nobody has fetched yet stays
             del self._answers[key]
             if not answer.done():  # as it is once the call was cancelled
                 answer.set_result(word)

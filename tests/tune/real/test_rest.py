@@ -11,6 +11,7 @@ from support.waiting import processes, wait_until, wait_until_at_rest
 
 import cellmesh
 from cellmesh import tune
+from cellmesh.tune.running.attempts import Attempts
 
 pytestmark = pytest.mark.usefixtures("two_cpus")
 
@@ -49,3 +50,13 @@ def test_while_trials_work_pause_and_are_over(flag: Callable[[str], Flag]) -> No
     wait_until(lambda: not [a for a in cellmesh.state.list_actors() if a["state"] == "alive"])
     assert search[0].metrics["i"] == 2
     wait_until_at_rest(all_of_them)
+
+
+def test_a_report_that_is_answered_twice_gets_the_first_answer() -> None:
+    """As when the controller fails between an answer and its fetching, and has all trials stop."""
+    attempts = object.__new__(Attempts)  # without the actor that it is of
+    attempts._answers, attempts.refs = {}, {}
+    attempts.reported(0, 1)
+    attempts.answer(0, 1, "go")
+    attempts.give_up()
+    assert attempts.answer_of(0, 1) == "go"
