@@ -12,7 +12,9 @@ W ?= *
 
 py := $(abspath $(VENV))/bin/python
 pip := $(py) -m pip --disable-pip-version-check --quiet
-packages := $(py) scripts/packages.py install
+# What changes the environment: two of pip at a time would undo each other's work.
+alone := flock $(VENV)/.lock
+packages := $(alone) $(py) scripts/packages.py install
 pins := scripts/packages.py $(wildcard scripts/pins/*.txt)
 # The repository has a folder named cellmesh: Python must not take it for the installed package. What the tests need is
 # not compiled before somebody imports it, and then it must be kept.
@@ -60,9 +62,14 @@ $(VENV)/.build-tools: pyproject.toml $(pins) scripts/build_backend.py scripts/fr
 	@$(packages) build
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.dependencies CMakeLists.txt pyproject.toml $(sources)
-	@echo 'Building and installing cellmesh (a minute or two) ...'
-	@$(pip) install --no-build-isolation --no-deps -C build-dir=build/wheel -C cmake.define.CELLMESH_DEVELOPER=ON .
+$(VENV)/.wheel: $(VENV)/.build-tools CMakeLists.txt pyproject.toml $(sources)
+	@echo 'Building cellmesh (a minute or two) ...'
+	@rm -rf build/dist
+	@$(pip) wheel --no-build-isolation --no-deps -C build-dir=build/wheel -C cmake.define.CELLMESH_DEVELOPER=ON -w build/dist .
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.wheel $(VENV)/.dependencies
+	@$(alone) $(pip) install --no-deps --force-reinstall build/dist/cellmesh-*.whl
 	@touch $@
 
 $(VENV)/.test-tools: $(VENV)/.build-tools
@@ -98,8 +105,10 @@ lint: tree-tools
 check: tree-tools
 	$(run) scripts/run_tests.py --check $(ARGS)
 
-# The static checks first: what they find need not be found by a test.
-test: install-test
+# The wheel is built while pip, which computes in one process, installs the rest. The static checks first: what they find
+# need not be found by a test.
+test:
+	@$(MAKE) --no-print-directory -j2 install-test
 	$(run) scripts/run_tests.py $(ARGS)
 
 nightly: install-test
@@ -139,7 +148,7 @@ frontend: $(VENV)/.build-tools
 dev: $(VENV)/.dependencies
 	$(py) scripts/frontend.py build
 	$(pip) install --no-build-isolation --no-deps -C build-dir=build/editable -C cmake.define.CELLMESH_DEVELOPER=ON --editable .
-	@touch $(VENV)/.installed
+	@touch $(VENV)/.wheel $(VENV)/.installed
 
 devtree: $(VENV)/.build-tools
 	$(py) scripts/devtree.py
@@ -196,5 +205,5 @@ bench-panel: install-test browser
 	$(run) benchmarks/panel.py $(ARGS)
 
 clean:
-	rm -rf build dist labextension/built labextension/lib kernel_ext/panel/static objstore/core/out $(VENV)/.installed
+	rm -rf build dist labextension/built labextension/lib kernel_ext/panel/static objstore/core/out $(VENV)/.wheel $(VENV)/.installed
 	find . -name __pycache__ -not -path './.venv*' -not -path './node_modules/*' -prune -exec rm -rf {} +
