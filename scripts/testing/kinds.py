@@ -104,6 +104,13 @@ RUFF = [sys.executable, "-m", "ruff"]
 # Of the project's own tests, those of what builds and runs the others; the rest are among the static checks.
 TOOLS = "tests/project/test_packaging.py tests/project/test_running.py tests/project/test_suites.py"
 
+TYPED = partial(
+    files,
+    "cellmesh kernel_ext objstore scheduler scripts/typings",
+    ".py .pyi .typed",
+    "package-lock.json pyproject.toml scripts/check_types.py scripts/devtree.py scripts/frontend.py",
+)
+
 # Static checks. What they need of the package is in build/dev.
 LINT = [
     Kind(
@@ -112,12 +119,7 @@ LINT = [
         600,
         node_missing,
         in_tree=True,
-        inputs=partial(
-            files,
-            "cellmesh kernel_ext objstore scheduler scripts/typings",
-            ".py .pyi .typed",
-            "package-lock.json pyproject.toml scripts/check_types.py scripts/devtree.py scripts/frontend.py",
-        ),
+        inputs=TYPED,
     ),
     Kind("rules of Python", [*RUFF, "check", "--quiet"], 60),
     Kind("format of Python", [*RUFF, "format", "--check", "--quiet"], 60),
@@ -181,6 +183,15 @@ KINDS = [
         300,
         lambda: None if shutil.which("gcc") else "no gcc, whose analyzer looks at the C core",
         inputs=partial(files, "objstore/core", ".c .h", "objstore/core/Makefile objstore/core/build.mk"),
+        budget_s=60,
+    ),
+    Kind(
+        "public types",
+        [sys.executable, "scripts/check_types.py", "--public"],
+        600,
+        node_missing,
+        in_tree=True,
+        inputs=TYPED,
         budget_s=60,
     ),
     c_kind("threads as clients", 600, "SAN=thread", "TESTS=threads_test", budget_s=60),
