@@ -292,7 +292,7 @@ class Experiment(ResultGrid):
         )
 
 
-begun: dict[str, Path] = {}  # of each name, where the latest lies that this process has begun
+elsewhere: dict[str, Path] = {}  # of each name, where the latest lies that this process has begun, if not as usual
 
 
 def folder_of(name: str, storage_path: str | None) -> Path:
@@ -304,6 +304,14 @@ def folder_of(name: str, storage_path: str | None) -> Path:
 def controller_name(folder: Path) -> str:
     """The name of the actor that runs the experiment; folders of one name lie in several places."""
     return f"{folder.name} {zlib.crc32(os.fsencode(folder)):08x}"
+
+
+def remember(folder: Path) -> None:
+    """This process has begun the experiment there."""
+    if folder.parent == journal.default_storage().absolute():
+        elsewhere.pop(folder.name, None)
+    else:
+        elsewhere[folder.name] = folder
 
 
 def attach(name: str, storage_path: str | None = None) -> Experiment:
@@ -335,8 +343,8 @@ def controller_of(folder: Path) -> ActorHandle[Any] | None:
 def existing(name: str, storage_path: str | None) -> Path:
     """The folder of an experiment that is there."""
     folder = folder_of(name, storage_path)
-    if storage_path is None and name in begun and journal.first_record(begun[name]) is not None:
-        folder = begun[name]
+    if storage_path is None and name in elsewhere and journal.first_record(elsewhere[name]) is not None:
+        folder = elsewhere[name]
     if journal.first_record(folder) is None:
         others = [found["name"] for found in experiments(storage_path)]
         close = difflib.get_close_matches(name, others, n=1)
@@ -351,9 +359,8 @@ def experiments(storage_path: str | None = None) -> list[dict[str, Any]]:
     folder those in the usual one, and those that this process has begun elsewhere.
     """
     storage = folder_of("x", storage_path).parent
-    elsewhere = [folder for folder in begun.values() if folder.parent != storage] if storage_path is None else []
     found = []
-    for folder in [*(storage.iterdir() if storage.is_dir() else ()), *elsewhere]:
+    for folder in [*(storage.iterdir() if storage.is_dir() else ()), *(elsewhere.values() if not storage_path else ())]:
         try:
             record = journal.first_record(folder)
         except TuneError:

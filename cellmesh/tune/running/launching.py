@@ -18,7 +18,7 @@ from ...util.preloading import preload
 from .. import journal
 from ..control.room import capacity, in_words
 from ..exceptions import ExperimentBusyError, TuneError
-from ..experiment import NAMESPACE, Experiment, begun, controller_name, controller_of
+from ..experiment import NAMESPACE, Experiment, controller_name, controller_of, remember
 from ..records import Definition
 from ..trainable import run_trial
 from .attempts import task_options
@@ -58,7 +58,7 @@ def launch(opening: Opening, detached: bool | None, verbose: int = 1) -> Experim
         with front_end.current.submitting_for(folder.name, begins=True):
             host = _begun(make, opening, folder)
             experiment = Experiment(folder, host)
-        begun[folder.name] = folder
+        remember(folder)
         preload(Host.__module__, "asyncio", run_trial.__module__, *opening.search.modules)  # for those that follow
         front_end.current.experiment_started(experiment)
     except KeyboardInterrupt:

@@ -20,6 +20,7 @@ def _code_travels(code_travels: None) -> None:
 def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the experiments of this test lie."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("cellmesh.tune.experiment.elsewhere", {})
     return tmp_path / "cellmesh" / "tune"
 
 
