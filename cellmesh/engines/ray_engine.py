@@ -670,13 +670,10 @@ class RayEngine(TaskEngine):
         number = next(self._numbers)
         self._groups[number] = None
         amounts = [dict(bundle) for bundle in bundles]
-        threading.Thread(
-            target=self._make_group, args=(number, amounts, strategy), name="cellmesh-group", daemon=True
-        ).start()
+        self._in_thread(lambda: self._make_group(number, amounts, strategy))
         return number
 
     def _make_group(self, number: Group, bundles: list[dict[str, float]], strategy: Spread) -> None:
-        """In a thread: Ray answers."""
         try:
             group = self._ray.util.placement_group(bundles, strategy)
             with self._lock:

@@ -187,20 +187,20 @@ def _may_be_there(head: EngineHead, ask: AskGroup) -> bool:
         return any(_fit_together(ask.bundles, total) for total in totals)
     if ask.mode == "STRICT_SPREAD" and len(ask.bundles) > len(totals):
         return False
-    everything: Shares = {}
-    for total in totals:
-        for name, amount in total.items():
-            everything[name] = everything.get(name, 0) + amount
     each_fits = all(any(placement.n_fitting(total, bundle, 1) for total in totals) for bundle in ask.bundles)
-    return each_fits and _fit_together(ask.bundles, everything)
+    return each_fits and _fit_together(ask.bundles, _sum_of(totals))
 
 
 def _fit_together(bundles: Iterable[Shares], room: Shares) -> bool:
-    wanted: Shares = {}
-    for bundle in bundles:
-        for name, amount in bundle.items():
-            wanted[name] = wanted.get(name, 0) + amount
-    return placement.n_fitting(room, wanted, 1) > 0
+    return placement.n_fitting(room, _sum_of(bundles), 1) > 0
+
+
+def _sum_of(amounts: Iterable[Shares]) -> Shares:
+    found: Shares = {}
+    for each in amounts:
+        for name, amount in each.items():
+            found[name] = found.get(name, 0) + amount
+    return found
 
 
 def _lease(head: EngineHead, lent: dict[int, int], node: int, n: int) -> GrantedLease:
