@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import Any
 
@@ -50,6 +50,16 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def closest(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The known name that a wrong one was most likely meant for; "": none is like it.
+
+    `cutoff`: how alike they must be, 0 to 1, as of `difflib.get_close_matches`.
+    """
+    import difflib  # for mistakes alone
+
+    return next(iter(difflib.get_close_matches(str(name), [*map(str, known)], 1, cutoff)), "")
 
 
 def next_attempt(info: Mapping[str, Any]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from inspect import Parameter
 from typing import Any
 
 from ..submit.option_values import is_whole
 from ..submit.signatures import Spec
+from ..text import closest
 from .shape import Shape, shape_of
 
 OWN = ("shape", "strategy", "on_death")  # keywords of `group` itself
@@ -57,9 +57,9 @@ def divided(
     ]
     dims = {keyword: value for keyword, value in keywords.items() if keyword not in parameters}
     for keyword, value in dims.items():
-        close = difflib.get_close_matches(keyword, parameters, n=1, cutoff=0.75)
+        close = closest(keyword, parameters, cutoff=0.75)
         if close or not is_whole(value):
-            hint = f": did you mean {close[0]!r}?" if close else f", and {value!r} is no size of a dimension."
+            hint = f": did you mean {close!r}?" if close else f", and {value!r} is no size of a dimension."
             raise TypeError(
                 f"{called}: {keyword!r} is no parameter of the constructor{hint} A dimension of that name is said as "
                 f"group({name}, shape={{{keyword!r}: 2}}, ...)"

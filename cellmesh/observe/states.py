@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from difflib import get_close_matches
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from ..objstore._core import ACTOR_STATES, OBJECT_STATES
+from ..text import closest
 
 if TYPE_CHECKING:
     from ..objstore._core import Client
@@ -100,6 +100,6 @@ def what_there_is(asked: object, known: Sequence[str]) -> str:
         hint = f"; {asked!r} is a detail of {DETAILS[str(asked)][0].word!r}: ('detail', '=', {asked!r})"
     elif known is TASKS and asked == "ready":
         hint = "; a task for which nothing is missing but a worker is 'queued'"
-    elif close := get_close_matches(str(asked), known, n=1):
-        hint = f"; did you mean {close[0]!r}?"
+    elif close := closest(asked, known):
+        hint = f"; did you mean {close!r}?"
     return f"there is no state {asked!r}, there are {', '.join(known)}{hint}"

@@ -5,11 +5,12 @@ algorithms.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
+
+from ..text import closest
 
 H = TypeVar("H")
 
@@ -37,8 +38,7 @@ def checked(kind: type[H], given: Mapping[str, Any], algorithm: str, others: Ite
     fields = {field.name: field for field in dataclasses.fields(kind)}  # pyright: ignore[reportArgumentType] (a class that is a dataclass has no type of its own)
     for name in given:
         if name not in fields:
-            near = difflib.get_close_matches(name, [*fields, *others], 1)
-            hint = f" Do you mean {near[0]}?" if near else ""
+            hint = f" Did you mean {close}?" if (close := closest(name, [*fields, *others])) else ""
             raise TypeError(f"{algorithm} has no hyperparameter {name!r}.{hint} There are {', '.join(fields)}")
     return kind(**{name: _value(algorithm, fields[name], value) for name, value in given.items()})
 

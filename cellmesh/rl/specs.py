@@ -5,12 +5,12 @@ RLlib had them in 2018. What is unknown is named, with the nearest that there is
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from ..text import closest
 from .algorithm import OF_ALL, Algorithm, Options
 from .exceptions import RLError
 from .hyperparameters import checked
@@ -157,5 +157,5 @@ def _check_config(config: Mapping[str, Any], algorithm: type[Algorithm]) -> None
 
 
 def _nearest(name: Any, there: Iterable[str]) -> str:
-    near = difflib.get_close_matches(str(name), list(there), 1, 0.5)
-    return f" (do you mean {near[0]}?)" if near else ""
+    close = closest(name, there, cutoff=0.5)
+    return f" (did you mean {close}?)" if close else ""

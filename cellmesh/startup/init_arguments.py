@@ -12,6 +12,7 @@ from ..objstore._core import MAX_SLOTS
 from ..scheduler.node import private_dir
 from ..scheduler.system import capacity
 from ..submit.option_values import is_number, is_whole
+from ..text import closest
 
 TYPE_CHECKING = False  # see `init`, which imports this module
 if TYPE_CHECKING:
@@ -86,12 +87,10 @@ def checked_arguments(arguments: Mapping[str, Any], others: Mapping[str, Any]) -
 
 
 def _unknown(name: str, arguments: Mapping[str, Any]) -> Exception:
-    import difflib
-
     from ..exceptions import UnknownArgumentError
     from ..submit import flags
 
-    close = flags.long_form(name, flags.OF_SESSIONS) or next(iter(difflib.get_close_matches(name, arguments, n=1)), "")
+    close = flags.long_form(name, flags.OF_SESSIONS) or closest(name, arguments)
     hint = f"did you mean {close!r}? " if close else ""
     return UnknownArgumentError(
         f"init() has no argument {name!r}: {hint}It takes {', '.join(arguments)}, ignore_reinit_error"

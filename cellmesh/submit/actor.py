@@ -6,7 +6,6 @@ reference is all that is needed to call methods: a handle travels as the referen
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +16,7 @@ from ..observe import function_names
 from ..observe.actor_life import life_in_words
 from ..session.current import current
 from ..session.session import Session
+from ..text import closest
 from ..type_variables import C, Maps, P, R, S
 from .described import describe, described, takes_options
 from .export import Export
@@ -58,9 +58,9 @@ class ActorHandle(Generic[C]):
                     f"this is a handle of an actor of class {blueprint.class_name!r}: {name} is of its methods, "
                     f"handle.method.{name}(...), and of the class, {blueprint.class_name}.{name}(...)"
                 )
-            close = difflib.get_close_matches(name, blueprint.methods, n=1)
+            close = closest(name, blueprint.methods)
             methods = ", ".join(sorted(blueprint.methods)) or "none"
-            hint = f"; did you mean {close[0]!r}?" if close else f"; its methods are {methods}"
+            hint = f"; did you mean {close!r}?" if close else f"; its methods are {methods}"
             raise AttributeError(
                 f"actor class {blueprint.class_name!r} has no method {name!r}{hint} (attributes of an "
                 "actor are not visible from outside, only its methods)"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import numbers
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..environment import runtime_env
-from ..text import NAME_ALLOWED, is_name
+from ..text import NAME_ALLOWED, closest, is_name
 from .option_values import (
     GRANULARITY,
     MAX_CONCURRENCY,
@@ -255,7 +254,7 @@ def _unknown(kind: Kind, name: str, option: Option | None, owner: str) -> str:
     else:
         from . import flags
 
-        close = [flags.long_form(str(name), flags.OF_TASKS), *difflib.get_close_matches(str(name), names, n=1)]
+        close = [flags.long_form(str(name), flags.OF_TASKS), closest(name, names)]
         close = [known for known in close if known in names]
         hint = f"did you mean {close[0]!r}?" if close else f"{CALL_IT[kind]} has no such option."
     return f"unknown option {name!r} for {owner}: {hint} Valid options: {', '.join(names)}"

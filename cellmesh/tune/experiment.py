@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shutil
 import threading
@@ -16,7 +15,7 @@ from .. import front_end
 from ..api import get_actor
 from ..exceptions import ActorError, SessionError
 from ..objects import get
-from ..text import warn_user
+from ..text import closest, warn_user
 from ..tracebacks import with_readable_place
 from . import journal
 from .control.trial import LAST
@@ -342,16 +341,14 @@ def controller_of(folder: Path) -> ActorHandle[Any] | None:
 
 def existing(name: str, storage_path: str | None) -> Path:
     """The folder of an experiment that is there."""
-    folder = folder_of(name, storage_path)
-    if storage_path is None and name in elsewhere and journal.first_record(elsewhere[name]) is not None:
-        folder = elsewhere[name]
-    if journal.first_record(folder) is None:
-        others = [found["name"] for found in experiments(storage_path)]
-        close = difflib.get_close_matches(name, others, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        known = f"there are {', '.join(map(repr, others[:10]))}" if others else "there are none"
-        raise ExperimentNotFoundError(f"no experiment {name!r} lies in {folder.parent}: {known}{hint}")
-    return folder
+    usual = folder_of(name, storage_path)
+    for folder in [elsewhere[name], usual] if not storage_path and name in elsewhere else [usual]:
+        if journal.first_record(folder) is not None:
+            return folder
+    others = [found["name"] for found in experiments(storage_path)]
+    hint = f"; did you mean {close!r}?" if (close := closest(name, others)) else ""
+    known = f"there are {', '.join(map(repr, others[:10]))}" if others else "there are none"
+    raise ExperimentNotFoundError(f"no experiment {name!r} lies in {usual.parent}: {known}{hint}")
 
 
 def experiments(storage_path: str | None = None) -> list[dict[str, Any]]:

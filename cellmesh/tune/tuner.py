@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import random
 import re
 import shutil
@@ -13,6 +12,7 @@ from typing import Any, Literal
 
 from .. import front_end
 from ..scheduler.node import private_dir
+from ..text import closest
 from . import journal, schedulers, search
 from .callbacks import Callback, check_callbacks
 from .control.actions import Plan
@@ -399,10 +399,10 @@ def _configured(tune: TuneConfig, run: RunConfig, short: Mapping[str, Any]) -> t
     given: dict[type[Any], dict[str, Any]] = {}
     for name, value in short.items():
         if name not in SHORT:
-            close = difflib.get_close_matches(name, SHORT, n=1)
+            close = closest(name, SHORT)
             raise TypeError(
                 f"Tuner({name}=...): there is no such argument"
-                + (f"; did you mean {close[0]}=?" if close else f"; there are {', '.join(SHORT)}")
+                + (f"; did you mean {close}=?" if close else f"; there are {', '.join(SHORT)}")
             )
         kind, field = SHORT[name]
         given.setdefault(kind, {})[field] = value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import shlex
 import textwrap
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any, NoReturn
 from IPython.core.error import UsageError
 
 from ...submit.flags import argument_type
+from ...text import closest
 
 
 @dataclass(frozen=True)
@@ -177,11 +177,9 @@ class Parser(argparse.ArgumentParser):
         hint = ""
         if message.startswith("unrecognized arguments: "):
             wrong = message.removeprefix("unrecognized arguments: ").split()[0]
-            close = difflib.get_close_matches(
-                wrong, [name for flag in self._magic.flags for name in flag.spellings], n=1
-            )
+            close = closest(wrong, [name for flag in self._magic.flags for name in flag.spellings])
             message = f"there is no {wrong}"
-            hint = f"; did you mean {close[0]}?" if close else ""
+            hint = f"; did you mean {close}?" if close else ""
         raise UsageError(f"{self._magic.name}: {message}{hint} ({self._magic.name}? shows how it is used)")
 
 

@@ -241,7 +241,7 @@ def test_what_options_are_here(name: str, given: dict[str, Any], wanted: dict[st
     ("name", "given", "kind", "message"),
     [
         ("PPO", {"kl_coeff": 0.3}, ValueError, r"kl_coeff=0.3: PPO here clips .* target_kl=0.02"),
-        ("PPO", {"lamda_": 0.9}, TypeError, r"unexpected option 'lamda_': do you mean lambda_\?"),
+        ("PPO", {"lamda_": 0.9}, TypeError, r"unexpected option 'lamda_': did you mean lambda_\?"),
         ("PPO", {"colour": "red"}, TypeError, "unexpected option 'colour': there are env, "),
         ("PPO", {"framework": "tf2"}, ValueError, "framework='tf2': networks are torch's"),
         ("PPO", {"num_gpus_per_learner": 1}, ValueError, "num_gpus_per_learner=1: .*CPUs"),

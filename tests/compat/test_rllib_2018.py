@@ -108,7 +108,7 @@ def test_options_of_then() -> None:
     found = legacy.todays({"schedule_max_timesteps": 1000, "prioritized_replay": True, "buffer_size": 7})
     assert found["epsilon"] == [(0, 1.0), (100, 0.05)]
     assert found["replay_buffer_config"] == {"capacity": 7, "type": "PrioritizedEpisodeReplayBuffer"}
-    with pytest.raises(TypeError, match="unexpected option 'sgd_stepsise': do you mean"):
+    with pytest.raises(TypeError, match="unexpected option 'sgd_stepsise': did you mean"):
         legacy.PPOAgent({"sgd_stepsise": 1}, env="CartPole-v1")
     with pytest.raises(ValueError, match=r"kl_coeff=1\.0: PPO here clips"):
         legacy.PPOAgent({"kl_coeff": 1.0}, env="CartPole-v1")

@@ -281,7 +281,7 @@ def test_bad_arguments(session: None) -> None:
         rl.A3C(lambda: 1 // 0)
     with pytest.raises(TypeError, match=r"the environment is 3: .*gymnasium\.Env"):
         rl.A3C(lambda: 3)
-    with pytest.raises(TypeError, match=r"no hyperparameter 'n_step'\. Do you mean n_steps"):
+    with pytest.raises(TypeError, match=r"no hyperparameter 'n_step'\. Did you mean n_steps"):
         rl.A3C(probes.ConstantReward, n_step=5)
     with pytest.raises(ValueError, match="rms_decay=2"):
         rl.A3C(probes.ConstantReward, rms_decay=2)

@@ -105,14 +105,14 @@ def test_old_names_are_ours() -> None:
 @pytest.mark.parametrize(
     "changed, message",
     [
-        ({"rum": 1}, r"x: there is no key 'rum' \(do you mean run\?\)"),
+        ({"rum": 1}, r"x: there is no key 'rum' \(did you mean run\?\)"),
         ({"run": "IMPALA"}, "'IMPALA' is no algorithm. There are A3C, ApexDQN, DQN, ES, PPO"),
         ({"run": None}, "'run' is missing"),
         ({"env": None}, "'env' is missing"),
         ({"stop": None}, "'stop' is missing: when does it end?"),
-        ({"stop": {"episode_rewards_mean": 1}}, r"no metric 'episode_rewards_mean' \(do you mean episode_reward_mean"),
+        ({"stop": {"episode_rewards_mean": 1}}, r"no metric 'episode_rewards_mean' \(did you mean episode_reward_mean"),
         ({"stop": {"training_iteration": "many"}}, "'many' is no number"),
-        ({"config": {"gama": 0.9}}, r"PPO takes no 'gama' \(do you mean gamma\?\). `cellmesh rl list PPO`"),
+        ({"config": {"gama": 0.9}}, r"PPO takes no 'gama' \(did you mean gamma\?\). `cellmesh rl list PPO`"),
         ({"config": {"gamma": 2}}, "gamma=2: it is at least 0 and at most 1"),
         ({"config": {"lr": {"eval": "1"}}}, "texts are not evaluated"),
         ({"config": [1]}, r"config: \[1\] is no mapping"),

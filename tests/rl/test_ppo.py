@@ -277,7 +277,7 @@ def test_checkpoints_of_something_else_are_refused(ppo: Make, tmp_path: Path) ->
 def test_bad_arguments(session: None) -> None:
     for options, kind, message in (
         ({}, TypeError, "which environment"),
-        ({"env": "CartPole-v1", "gama": 0.9}, TypeError, "no hyperparameter 'gama'. Do you mean gamma"),
+        ({"env": "CartPole-v1", "gama": 0.9}, TypeError, "no hyperparameter 'gama'. Did you mean gamma"),
         ({"env": "CartPole-v1", "gamma": 1.5}, ValueError, "gamma=1.5: it is at least 0 and at most 1"),
         ({"env": "CartPole-v1", "lr": 0}, ValueError, "lr=0: it is above 0"),
         ({"env": "CartPole-v1", "lr": "fast"}, TypeError, "lr='fast': a number"),
@@ -287,7 +287,7 @@ def test_bad_arguments(session: None) -> None:
         ({"env": "CartPole-v1", "hidden": 5}, TypeError, "hidden=5: widths"),
         ({"env": "CartPole-v1", "n_steps": float("inf")}, TypeError, "n_steps=inf: a whole number"),
         ({"env": "CartPole-v1", "lr": float("nan")}, ValueError, "lr=nan: it is above 0"),
-        ({"env": "CartPole-v1", "num_env": 4}, TypeError, "no hyperparameter 'num_env'. Do you mean num_envs"),
+        ({"env": "CartPole-v1", "num_env": 4}, TypeError, "no hyperparameter 'num_env'. Did you mean num_envs"),
         ({"env": "CartPole-v1", "num_workers": -1}, ValueError, "PPO: num_workers=-1: it is at least 0"),
         ({"env": "CartPole-v1", "num_workers": "two"}, TypeError, "PPO: num_workers='two': a number"),
         ({"env": "CartPole-v1", "seed": -1}, ValueError, "PPO: seed=-1: it is at least 0"),

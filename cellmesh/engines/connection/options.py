@@ -6,12 +6,12 @@ has, and of keys their files.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ...exceptions import UnknownArgumentError
+from ...text import closest
 
 
 class Option(NamedTuple):
@@ -75,8 +75,7 @@ def checked(engine: str, given: Mapping[str, Any]) -> dict[str, Any]:
     table = OPTIONS[engine]
     for name, value in given.items():
         if name not in table:
-            close = next(iter(difflib.get_close_matches(str(name), table, n=1)), "")
-            hint = f"did you mean {close!r}? " if close else ""
+            hint = f"did you mean {close!r}? " if (close := closest(name, table)) else ""
             raise UnknownArgumentError(
                 f"init(engine_options=...) has no option {name!r} for {engine}: {hint}It takes {', '.join(table)}"
             )

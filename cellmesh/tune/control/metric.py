@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from ...text import closest
 
 AUTOMATIC = frozenset(
     ("training_iteration", "time_this_iter_s", "time_total_s", "timestamp", "trial_id", "done", "checkpoint")
@@ -44,5 +45,5 @@ class Bounds:
 
 def _what_it_reported(result: Mapping[str, Any], instead_of: str) -> str:
     reported = [name for name in result if name not in AUTOMATIC]
-    close = difflib.get_close_matches(instead_of, reported, n=1)
-    return f"it reported {', '.join(reported) or 'nothing'}" + (f": did you mean {close[0]!r}?" if close else "")
+    close = closest(instead_of, reported)
+    return f"it reported {', '.join(reported) or 'nothing'}" + (f": did you mean {close!r}?" if close else "")

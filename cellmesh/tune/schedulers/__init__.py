@@ -7,9 +7,9 @@ Classes also have the names that they have in Ray.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
+from ...text import closest
 from .asha import ASHA as ASHA
 from .built_in import BuiltIn
 from .fifo import FIFO as FIFO
@@ -87,8 +87,7 @@ def make(scheduler: str | Scheduler | None = "fifo", **options: Any) -> Schedule
     if name in SCHEDULERS:
         return SCHEDULERS[name](**options)
     _refuse(scheduler)
-    close = get_close_matches(name, [*SCHEDULERS, *_ALSO], n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = f"; did you mean {close!r}?" if (close := closest(name, [*SCHEDULERS, *_ALSO])) else ""
     raise ValueError(f"there is no scheduler {scheduler!r}, there are {', '.join(SCHEDULERS)}{hint}")
 
 

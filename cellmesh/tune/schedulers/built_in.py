@@ -13,9 +13,9 @@ import inspect
 import math
 import numbers
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from ...text import closest
 from .protocol import Scheduler
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ class BuiltIn(Scheduler):
         known = [name for name in signature.parameters if name != "self"]
         for name in options:
             if name not in known:
-                close = get_close_matches(name, known, n=1)
-                hint = f"did you mean {close[0]!r}?" if close else "there is none of this name."
+                close = closest(name, known)
+                hint = f"did you mean {close!r}?" if close else "there is none of this name."
                 raise TypeError(
                     f"unknown option {name!r} of {cls.__name__}: {hint} Options: {', '.join(known) or 'none'}"
                 )
@@ -142,8 +142,7 @@ def _number(trial: int, result: Mapping[str, Any], name: str, role: str) -> floa
     except (TypeError, ValueError):
         raise ValueError(f"trial {trial} reported {name}={result[name]!r}, {role}: it must be a number") from None
     except KeyError:
-        close = get_close_matches(name, list(result), n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = f"; did you mean {close!r}?" if (close := closest(name, result)) else ""
         raise ValueError(
             f"trial {trial} reported no {name!r}, {role}, in a result: "
             f"there are {', '.join(map(str, result)) or 'none'}{hint}"

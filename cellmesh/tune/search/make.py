@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
+from ...text import closest
 from .adapter import as_search
 from .basic import BasicVariantGenerator
 from .optuna_search import SAMPLERS, Optuna
@@ -70,8 +70,7 @@ def make(search: Any, **options: Any) -> Search:
         return Optuna(**({"sampler": name} if name != "optuna" else {}), **options)
     if name in REFUSED or search in REFUSED:
         raise ValueError(refusal(search if search in REFUSED else name))
-    close = get_close_matches(name, NAMES, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = f" Did you mean {close!r}?" if (close := closest(name, NAMES)) else ""
     raise ValueError(f"search_alg={search!r}: there is no such searcher.{hint} There are {', '.join(NAMES)}")
 
 

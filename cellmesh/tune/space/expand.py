@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import count as count_from
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from ...text import closest
 from .domains import Domain
 from .errors import SpaceError
 from .resolve import resolve
@@ -81,8 +81,8 @@ def with_point(tree: dict[str, Any], point: Mapping[str, Any], path: tuple[Any, 
     for key, value in point.items():
         where = key_of((*path, key))
         if key not in tree:
-            close = get_close_matches(str(key), map(str, tree), n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(map(str, tree))}"
+            close = closest(key, tree)
+            hint = f"did you mean {close}?" if close else f"there are {', '.join(map(str, tree))}"
             raise SpaceError(f"points_to_evaluate: the space has no {where}; {hint}")
         node = tree[key]
         if isinstance(node, dict) and isinstance(value, Mapping):

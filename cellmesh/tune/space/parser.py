@@ -11,9 +11,9 @@ import math
 import re
 import warnings
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
+from ...text import closest
 from .domains import NAMES, Domain, grid_search
 from .errors import SpaceError
 
@@ -127,8 +127,8 @@ class _Reader:
             self.refuse(self.at(node), str(error))
 
     def unknown(self, node: ast.AST, name: str, remedy: str) -> NoReturn:
-        close = get_close_matches(name, [*ALLOWED, *CONSTANTS], n=1)
-        hints = [f"did you mean {close[0]}?" if close else "", remedy, f"there are {', '.join(ALLOWED)}"]
+        close = closest(name, [*ALLOWED, *CONSTANTS])
+        hints = [f"did you mean {close}?" if close else "", remedy, f"there are {', '.join(ALLOWED)}"]
         self.refuse(self.at(node), f"{name} is no domain ({'; '.join(filter(None, hints))})")
 
 

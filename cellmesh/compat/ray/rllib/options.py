@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ....rl.rllib_names import OPTIONS
+from ....text import closest
 from ....tune.space.domains import Domain
 
 Values = Mapping[str, Any]
@@ -230,8 +230,8 @@ def name_of(algorithm: str, given: str, hyperparameters: Callable[[], tuple[str,
     if name in own:
         return name
     there = [*DEFAULTS[algorithm], *own]
-    near = difflib.get_close_matches(name, there, 1, 0.6)
-    hint = f"do you mean {near[0]}?" if near else f"there are {', '.join(there)}"
+    close = closest(name, there)
+    hint = f"did you mean {close}?" if close else f"there are {', '.join(there)}"
     raise TypeError(f"{algorithm}Config got an unexpected option {given!r}: {hint}")
 
 
