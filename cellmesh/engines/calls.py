@@ -66,9 +66,9 @@ class Call(Struct):
     names: dict[Key, Key] = {}  # what its pocket calls what it has yielded, and refers to
     taken: int = 0  # of its items by its reader, or `CLOSED`
     uses: messages.Shares = {}  # of what the engine has, since it is known to have begun
-    # To calls that it has made, by their numbers there: what was said and is not known to be heard, and whether it
-    # should be by now.
-    answers: dict[int, tuple[bytes, bool]] = {}
+    # To calls that it has made, by their numbers there and how many items came before: what was said and is not known
+    # to be heard, and whether it should be by now.
+    answers: dict[tuple[int, int], tuple[bytes, bool]] = {}
     brought: dict[int, list[Key]] = {}  # by answers to these: it may refer to that
     early: list[tuple[Progress, Sequence[Blob]]] = []  # what came before what was said earlier
 

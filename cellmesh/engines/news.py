@@ -52,11 +52,11 @@ class News:
     ----------
     has_thread : bool
         Else whoever has it calls `say` now and then, and when something was yielded.
-    unanswered : callable () -> list of int
+    unanswered : callable () -> dict
         As of `Progress`.
     """
 
-    def __init__(self, has_thread: bool = True, unanswered: Callable[[], list[int]] = list) -> None:
+    def __init__(self, has_thread: bool = True, unanswered: Callable[[], dict[int, int]] = dict) -> None:
         self._unanswered = unanswered
         self._task = -1  # none runs
         self._run = self._at = 0

@@ -70,6 +70,7 @@ from .parcels import (
     Key,
     Outcomes,
     Progress,
+    Reads,
     Uncalled,
     Work,
     Yielded,
@@ -130,7 +131,6 @@ class EnginePeer:
             self._answer,
             self._hears,
             self._has_made,
-            self._not_called,
         )
         self._bundles = Bundles(engine, lambda message: send(message, None))
         self._in_use = InUse()
@@ -185,6 +185,8 @@ class EnginePeer:
             case messages.Results(results):
                 for result in results:
                     self._calls_out.answered(result)
+            case messages.Items():
+                self._calls_out.items(message)
             case messages.Returned(numbers):
                 self._calls_out.returned(numbers)
             case messages.Found():
@@ -413,6 +415,7 @@ class EnginePeer:
         """Nothing more is to be told of it."""
         number, living = call.task.number, self._called(call.task)
         del self._calls[number]
+        self._calls_out.forget(call)
         if call.handle is None:
             self._packing.discard(number)
         self._in_use.change(call.uses, {})
@@ -466,6 +469,7 @@ class EnginePeer:
         for number in living.line:  # home lets them stand in line again, as all of which it does not hear
             self._values.drop(self._calls.pop(number).needs)
         living.line.clear()
+        self._calls_out.forget(living)
         self._values.drop([*self._keep(living, []), *chain.from_iterable(living.brought.values())])
         living.brought.clear()
         self._note_made(living, {}, list(living.names))
@@ -529,6 +533,7 @@ class EnginePeer:
         living = self._actors.forget(key)
         if living is None or living.end is not None:
             return []
+        self._calls_out.forget(living)
         self._engine.kill(living.actor, False)
         self._in_use.change(living.uses, {})
         return [*living.kept, *living.names.values(), *chain.from_iterable(living.brought.values())]
@@ -675,15 +680,17 @@ class EnginePeer:
         if 0 <= progress.taken < call.taken:  # it was lost, or said to a run before
             self._tell_taken(call)
         if progress.unanswered is not None and call.handle is not None:
-            open_ones = {number: call.answers[number] for number in progress.unanswered if number in call.answers}
+            heard = progress.unanswered
+            open_ones = {key: one for key, one in call.answers.items() if key[1] >= heard.get(key[0], key[1] + 1)}
             for message, is_late in open_ones.values():
                 if is_late:
                     self._engine.say(call.handle, message)
-            call.answers = {number: (message, True) for number, (message, _) in open_ones.items()}
+            call.answers = {key: (message, True) for key, (message, _) in open_ones.items()}
         return left
 
     def _tell_news(self, call: Call, progress: Progress, blobs: Sequence[Blob]) -> Progress:
         if progress.run != call.run:
+            self._calls_out.forget(call)
             call.past_runs.add(call.run)
             call.run, call.n_news = progress.run, 0
             self._values.drop([*call.names.values(), *chain.from_iterable(call.brought.values())])
@@ -706,8 +713,10 @@ class EnginePeer:
                     self._make_calls(call, piece, blobs)
             elif isinstance(piece, Uncalled):
                 self._calls_out.cancel(piece)
+            elif isinstance(piece, Reads):
+                self._calls_out.read(piece)
             elif isinstance(piece, Kill):
-                self._calls_out.kill(piece)
+                self._calls_out.kill(piece, living or call)
             else:
                 self._send(piece, None)
                 if isinstance(piece, messages.Begun) and call.handle is not None:
@@ -735,24 +744,19 @@ class EnginePeer:
             return who.end is None and self._actors.get(who.key) is who
         return who.handle is not None and self._calls.get(who.task.number) is who
 
-    def _answer(self, who: Caller, number: int, message: bytes, keys: list[Key]) -> None:
+    def _answer(self, who: Caller, number: int, at: int, message: bytes, keys: list[Key]) -> None:
         self._values.hold(keys)
-        who.brought[number] = keys
+        who.brought.setdefault(number, []).extend(keys)
         if isinstance(who, Living):
             self._engine.say(who.actor, message)
         else:
-            who.answers[number] = message, False
+            who.answers[number, at] = message, False
             self._engine.say(who.handle, message)
 
     def _has_made(self, who: Caller, run: int, name: Key, actor: Key) -> None:
         """It has made an actor, in that run, which its pocket calls by that name."""
         if isinstance(who, Living) or who.run == run:
             self._note_made(who, {name: actor}, [])
-
-    def _not_called(self) -> Value:
-        """What a call gives of an actor whose handle has not come from home."""
-        what = "calls by a handle that an actor has given a task of itself"
-        return self._error_value(EngineUnsupportedError(limits.unsupported(self._name, what)))
 
     def _names(self, call: Call) -> dict[Key, Key]:
         """What a pocket calls what it has made before."""

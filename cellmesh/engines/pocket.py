@@ -184,7 +184,6 @@ class Pocket(PocketCalls):
         )
         self._result: Result | None = None
         self._sealed: dict[Key, Value] = {}
-        self._actor: Key | None = None  # that lives here
         self._saved: Ref | None = None  # by it, in this call
         self._turn = 0  # how often it has told of such
         self._made: worker_actor.Constructed | None = None  # what lives here
@@ -396,7 +395,7 @@ class Pocket(PocketCalls):
                 self._items.append(message)
             case Checkpoint(_, state):
                 self._saved = state
-            case Tasks() | Cancel() | Kill():
+            case Tasks() | Cancel() | Taken() | Kill():
                 self._calling.hear(message)
             case Returned():
                 raise Full
@@ -527,7 +526,7 @@ class Pocket(PocketCalls):
         if self._actor is None:
             return [], []
         self._peer.objects.release_unused()
-        return self._peer.objects.imports(), self._calling.unanswered()
+        return self._peer.objects.imports(), list(self._calling.unanswered())
 
     def _given(self, key: Key, value: Value, large: list[bytes], told: Counter[Key], made: dict[Key, Given]) -> Given:
         """A value with its bytes; what it refers to, and has been made here, goes to `made` before."""
