@@ -680,8 +680,8 @@ class Checkpoint(Message, frozen=True, tag="checkpoint"):
 
 
 class Kill(Message, frozen=True, tag="kill"):
-    """End this actor of yours, or the one that lives with you, or, by my name for it, the one of yours that `lives_here`;
-    or, before you have told of it, the one that task `number` of mine constructs."""
+    """End this actor of yours, or the one that lives with you, or, by the name that it has here, the one of yours that
+    `lives_here`; or, before you have told of it, the one that task `number` of mine constructs."""
 
     actor: Told | None
     number: Number

@@ -2,10 +2,10 @@
 would, and says what becomes of them to the pocket, if that is there still. Pure.
 
 What a call returns is an object of the engine's, pending until home has answered: so it can be named, in whatever a
-task returns or gives on, before that, and when its caller has ended. What a call yields the pocket is told as it comes, in
-its order, and nobody else can read it: with the caller's end it is not read on. An actor that a pocket makes is home's from the
-beginning (decision 153); the pocket gets its handle, and names it to nobody before. The session's agent, of which each
-pocket has a stand-in, is looked for once somebody calls it.
+task returns or gives on, before that, and when its caller has ended. What a call yields the pocket is told as it comes,
+in its order, and nobody else can read it: with the caller's end it is not read on. An actor that a pocket makes is
+home's from the beginning (decision 153); the pocket gets its handle, and names it to nobody before. The session's
+agent, of which each pocket has a stand-in, is looked for once somebody calls it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ class CallsOut:
     send : callable (message)
         To the agent.
     say : callable (who, number, at, message, keys)
-        To the pocket of a caller, which calls the call so, from that item on. `keys`: what it may refer to from then on.
+        To the pocket of a caller, which calls the call so, and had so many items before. `keys`: what it may refer to
+        from then on.
     is_there : callable (who) -> bool
         Whether a caller has a pocket still.
     made : callable (who, run, name, key)
@@ -299,7 +300,7 @@ class CallsOut:
             if actor is not None and asked.makes is not None:
                 self._made(asked.who, asked.run, asked.makes, key)
             answer = Answered(asked.pocket, asked.named, actor is None, [Given(*key, value)], [], [])
-            self._say(asked.who, asked.named, encode(answer), [])
+            self._say(asked.who, asked.named, 0, encode(answer), [])
         if actor is not None:
             self._values.drop([key])
 

@@ -32,6 +32,7 @@ class Calls:
         self.printed: list[str] = []
         self.taken: list[m.Taken] = []
         home.engine.say = lambda handle, message: self.said.append(decode_said(message))
+        self._of_home, home._heard = home._heard, self._heard
 
     def call(self, at: int = 0, run: int = 1, stream: int = -1) -> None:
         """The pocket tells of a call."""
@@ -47,19 +48,23 @@ class Calls:
         self.hear()
 
     def hear(self) -> None:
-        """What the engine's side says by now, the calls apart."""
+        """What the engine's side says by now."""
         said, self.home._said = [*self.home._said], type(self.home._said)()
         for message, frame in said:
-            if isinstance(message, m.Tasks):
-                self.asked += message.tasks
-            elif isinstance(message, m.Find):
+            self._heard(message, frame)
+
+    def _heard(self, message: m.ToPeer, frame: bytes) -> None:
+        match message:
+            case m.Tasks(tasks):
+                self.asked += tasks
+            case m.Find():
                 self.looked_for.append(message)
-            elif isinstance(message, m.Output):
+            case m.Output():
                 self.printed.append(message.text)
-            elif isinstance(message, m.Taken):
+            case m.Taken():
                 self.taken.append(message)
-            else:
-                self.home._heard(message, frame)
+            case _:
+                self._of_home(message, frame)
 
     def make(self, run: int = 1) -> None:
         """The pocket tells of an actor that it makes."""
@@ -211,8 +216,8 @@ def test_an_actor_is_made_at_home_and_held_for_its_maker(calls: Calls) -> None:
 
 def test_a_name_that_is_taken_and_a_segment_that_is_full_are_told_apart(calls: Calls) -> None:
     calls.make(run=1)
-    calls.make(run=2)
     calls.home._say(m.Results([m.Result(1, 1, [])]))
+    calls.make(run=2)
     calls.home._say(m.Returned([2]))
     calls.hear()
     codes = [given.value.code for answer in calls.said for given in answer.values]
@@ -354,7 +359,7 @@ def test_an_actor_that_lives_there_is_called_at_home_by_the_name_that_it_has_the
     (task,) = calls.asked
     assert calls.actor.key is not None
     assert task.actor == m.Ref(*calls.actor.key)
-    assert calls.living.n_told == 2  # with that
+    assert calls.living.n_told == 3  # as its actor, and among its arguments
 
 
 def test_one_that_home_has_let_go_of_is_dead() -> None:

@@ -1,5 +1,5 @@
-"""The conformance suite: tasks, and methods, that read what methods of others yield, and actors that are called by their
-own handles. See `conformance`."""
+"""The conformance suite: tasks, and methods, that read what methods of others yield, and actors that call themselves.
+See `conformance`."""
 
 from __future__ import annotations
 
