@@ -30,7 +30,8 @@ from ..scheduler.cluster.messages import (
 OWN = 1 << 31  # generations of objects that the engine has: a slot at home is not used so often
 CLOSED = 1 << 62  # in the place of how many items were taken: it is not read on
 Key = tuple[int, int]
-# In a pocket, in the place of actors: home's agent, who makes some there, and the one that lives here, as home calls it.
+Large = bytes | memoryview  # the bytes of a large value, which may lie where their pocket has them
+# In a pocket, in the place of actors: home's agent, who makes some there; and the one that lives here.
 AGENT, MAKER, SELF = (0, OWN - 1), (1, OWN - 1), (2, OWN - 1)
 
 
@@ -173,7 +174,7 @@ class Progress(Struct, frozen=True, array_like=True):
     unanswered: dict[int, int] | None = None
 
 
-def with_places(news: Sequence[tuple[Piece, Sequence[bytes]]], large: list[bytes]) -> list[Piece]:
+def with_places(news: Sequence[tuple[Piece, Sequence[Large]]], large: list[Large]) -> list[Piece]:
     """News with the large values of each: those go to the end of `large`, and their places are those there."""
     placed: list[Piece] = []
     for piece, values in news:

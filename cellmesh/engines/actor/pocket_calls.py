@@ -24,7 +24,7 @@ from ...refs import ObjectRef
 from ...scheduler.cluster.messages import Actor, Items, Ref, Released, Result, Results, Task, Told, Value
 from ...scheduler.cluster.peer.peer import Peer
 from ..news import SAY_S, Line, News
-from ..parcels import MAKER, SELF, Answered, Called, Given, Key
+from ..parcels import MAKER, SELF, Answered, Called, Given, Key, Large
 from .calling import Calling, Hearing, Making
 
 REST_S = 0.05  # a task waits for an answer for so long before it leaves its CPU to others
@@ -61,7 +61,7 @@ class PocketCalls(ABC):
 
     # ---- what the pocket has besides
     @abstractmethod
-    def _export(self, ref: Ref, large: list[bytes], told: Counter[Key], made: dict[Key, Given]) -> None: ...
+    def _export(self, ref: Ref, large: list[Large], told: Counter[Key], made: dict[Key, Given]) -> None: ...
 
     @abstractmethod
     def _let_go(self, told: Counter[Key], made: dict[Key, Given], stays_here: bool) -> list[Key]: ...
@@ -101,8 +101,8 @@ class PocketCalls(ABC):
             self._tell_calls()
 
     def stand_in(self, key: Key) -> ObjectRef[Any]:
-        """By which a task calls the session's agent, `AGENT`, who makes actors, `MAKER`, or the actor that it is a method
-        of, `SELF`.
+        """By which a task calls the session's agent, `AGENT`, who makes actors, `MAKER`, or the actor whose method it
+        is, `SELF`.
 
         Raises
         ------
@@ -165,7 +165,7 @@ class PocketCalls(ABC):
             return
         for asked in self._calling.waiting(self._may_be_told):
             if isinstance(asked, list):
-                large: list[bytes] = []
+                large: list[Large] = []
                 news.add(self._called(asked, large), large)
             else:
                 news.add(asked)
@@ -179,7 +179,7 @@ class PocketCalls(ABC):
         (slot,) = self._peer.tasks_out.results_of(task.number)
         return slot, self._peer.remote_node.generation(slot)
 
-    def _called(self, tasks: list[Task], large: list[bytes]) -> Called:
+    def _called(self, tasks: list[Task], large: list[Large]) -> Called:
         told: Counter[Key] = Counter()
         made: dict[Key, Given] = {}
         sent: list[Task] = []
