@@ -528,6 +528,7 @@ class Buffer:
     """Bytes in the segment, or in private pages over it, under an array; keeps the object they belong to."""
 
     owner: object
+    def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class Submitter:
     """Submits one task for each call: a Ref, a list of them (num_returns > 1), or None (num_returns = 0)."""
