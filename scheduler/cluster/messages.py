@@ -39,7 +39,7 @@ CLUSTER_VERSION = 10
 MAX_FRAME_BYTES = 16 << 20
 MAX_INLINE_BYTES = 64 << 10
 CHUNK_BYTES = 4 << 20
-Frame = bytes | bytearray  # what comes behind a message, to be read alone
+Frame = bytes | bytearray | memoryview  # what comes behind a message, to be read alone
 MAX_BATCH = 10_000  # tasks, results or objects in one message
 # Tasks taken from a queue before it is asked whether the other reads: with 64 kB of arguments each, a small part of
 # what may wait for it.
