@@ -235,7 +235,7 @@ def kill(actor: ActorHandle[Any] | ActorGroup[Any], *, no_restart: bool = True) 
         False: an actor with restarts left is started again, as after a crash.
     """
     from .groups.actor_group import ActorGroup
-    from .submit.actor import ActorHandle, check_not_own
+    from .submit.actor import ActorHandle
 
     if isinstance(actor, ActorGroup):
         for member in actor:
@@ -246,8 +246,7 @@ def kill(actor: ActorHandle[Any] | ActorGroup[Any], *, no_restart: bool = True) 
             f"kill() ends actors and needs a handle, not {_shown(actor)}; tasks are ended by cellmesh.cancel(ref)"
         )
     of = current()
-    check_not_own(of, actor._cellmesh_ref, "kill()")
-    of.note_killed(of.client.kill_actor(actor._cellmesh_ref, no_restart))
+    of.note_killed(of.client.kill_actor(of.called(actor._cellmesh_ref), no_restart))
 
 
 def cancel(ref: Refs, *, force: bool = False, recursive: bool = True) -> None:

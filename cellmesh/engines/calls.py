@@ -23,7 +23,7 @@ from ..objstore._core import (
 from ..scheduler.cluster import messages
 from ..scheduler.cluster.messages import Ref, Task
 from .actors import limits_of
-from .interface import Blob, Engine, EngineNode, FailureKind, Handle
+from .interface import Blob, Bundle, Engine, EngineNode, FailureKind, Handle, Parcel
 from .parcels import Key, Progress
 
 ANY_NUMBER = 1 << 30  # of runs
@@ -66,9 +66,9 @@ class Call(Struct):
     names: dict[Key, Key] = {}  # what its pocket calls what it has yielded, and refers to
     taken: int = 0  # of its items by its reader, or `CLOSED`
     uses: messages.Shares = {}  # of what the engine has, since it is known to have begun
-    # To calls that it has made, by their numbers there: what was said and is not known to be heard, and whether it
-    # should be by now.
-    answers: dict[int, tuple[bytes, bool]] = {}
+    # To calls that it has made, by their numbers there and how many items came before: what was said and is not known
+    # to be heard, and whether it should be by now.
+    answers: dict[tuple[int, int], tuple[bytes, bool]] = {}
     brought: dict[int, list[Key]] = {}  # by answers to these: it may refer to that
     early: list[tuple[Progress, Sequence[Blob]]] = []  # what came before what was said earlier
 
@@ -113,6 +113,24 @@ def to_send(call: Call, actor: Key | None) -> Task:
         checkpoint = more.pop() if task.checkpoint is not None else None
         return replace(sent, creates=replace(task.creates, refs=more), checkpoint=checkpoint)
     return sent if actor is None else replace(sent, actor=Ref(*actor, yours=True))
+
+
+def parcel_of(calls: Sequence[Call], work: bytes, blobs: list[Blob], bundle: Bundle | None) -> Parcel:
+    """What the engine is given of a call, or of several that go together. `work`: what their pocket is; `blobs`: what
+    is large of that."""
+    task, left, is_packed = calls[0].task, calls[0].n_left, len(calls) > 1
+    by_exceptions = bool(task.flags & TASK_FLAG_RETRY_EXCEPTIONS)  # then the pocket tries again, and counts
+    return Parcel(
+        work,
+        blobs,
+        in_units(task.demand),
+        1 if by_exceptions or is_packed else left + 1 if left >= 0 else ANY_NUMBER,
+        0 if is_packed else task.n_returns,
+        is_packed,
+        limits=limits_for(task),
+        group=0 if task.actor is None else task.group,
+        bundle=bundle,
+    )
 
 
 def kind_of(task: Task) -> Hashable | None:

@@ -660,7 +660,7 @@ class _Line(Line):
     def __init__(self, engine: _Served) -> None:
         self._engine = engine
 
-    def say(self, message: bytes, large: Sequence[bytes]) -> bool:
+    def say(self, message: bytes, large: Sequence[bytes | memoryview]) -> bool:
         """Tell it something."""
         self._engine.said(message, large)
         return True

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 
 from ..scheduler.cluster.messages import Begun, Run
 from .batch import Batch
-from .parcels import SOON, Piece, Progress, encode, with_places
+from .parcels import SOON, Large, Piece, Progress, encode, with_places
 
 SAY_S = 0.2  # a task that runs for longer tells what it has to before its end
 # How often a generator says how far it knows of its reader, and who waits for answers which: that mends what was lost
@@ -22,7 +22,7 @@ BEAT_S = 2.0
 class Line:
     """What a pocket has to the engine's process while it runs a parcel."""
 
-    def say(self, message: bytes, large: Sequence[bytes]) -> bool:
+    def say(self, message: bytes, large: Sequence[Large]) -> bool:
         """Tell it something, in any thread. Whether it has that, and will before it hears that the parcel has ended;
         else it is told again. `large`: bytes that may stay with the engine."""
         raise NotImplementedError
@@ -52,16 +52,16 @@ class News:
     ----------
     has_thread : bool
         Else whoever has it calls `say` now and then, and when something was yielded.
-    unanswered : callable () -> list of int
+    unanswered : callable () -> dict
         As of `Progress`.
     """
 
-    def __init__(self, has_thread: bool = True, unanswered: Callable[[], list[int]] = list) -> None:
+    def __init__(self, has_thread: bool = True, unanswered: Callable[[], dict[int, int]] = dict) -> None:
         self._unanswered = unanswered
         self._task = -1  # none runs
         self._run = self._at = 0
         self._taken = -1
-        self._news: list[tuple[Piece, Sequence[bytes]]] = []
+        self._news: list[tuple[Piece, Sequence[Large]]] = []
         self._is_told = False
         self._since = self._said_at = 0.0
         self._line: Line | None = None
@@ -95,7 +95,7 @@ class News:
         """Whether a task runs of which there may be some."""
         return self._task >= 0
 
-    def add(self, piece: Piece, large: Sequence[bytes] = ()) -> None:
+    def add(self, piece: Piece, large: Sequence[Large] = ()) -> None:
         """It has printed or yielded something, or called somebody."""
         with self._lock:
             if self._task >= 0:
@@ -108,7 +108,7 @@ class News:
         with self._lock:
             self._taken = max(self._taken, n)
 
-    def end(self, large: list[bytes]) -> tuple[int, int, list[Piece]]:
+    def end(self, large: list[Large]) -> tuple[int, int, list[Piece]]:
         """It has ended: which run it was, and what nobody was told, behind how much. `large`: see `with_places`."""
         with self._says if self._taken >= 0 else nullcontext(), self._lock:  # items are not to go there twice
             self._task = -1
@@ -127,7 +127,7 @@ class News:
             self._say()
 
     def _say(self) -> None:
-        large: list[bytes] = []
+        large: list[Large] = []
         with self._lock:
             progress, line, batch = self._progress(large), self._line, self._batch
         if progress is None or line is None or not line.say(encode(progress), large):
@@ -141,7 +141,7 @@ class News:
                 self._at += len(progress.news)
                 self._news = self._news[len(progress.news) :]
 
-    def _progress(self, large: list[bytes]) -> Progress | None:
+    def _progress(self, large: list[Large]) -> Progress | None:
         """What there is to be told now."""
         if self._task < 0:
             self._busy.clear()

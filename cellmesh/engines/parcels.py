@@ -30,7 +30,9 @@ from ..scheduler.cluster.messages import (
 OWN = 1 << 31  # generations of objects that the engine has: a slot at home is not used so often
 CLOSED = 1 << 62  # in the place of how many items were taken: it is not read on
 Key = tuple[int, int]
-AGENT, MAKER = (0, OWN - 1), (1, OWN - 1)  # in a pocket, in the place of actors: home's agent, and who makes some there
+Large = bytes | memoryview  # the bytes of a large value, which may lie where their pocket has them
+# In a pocket, in the place of actors: home's agent, who makes some there; and the one that lives here.
+AGENT, MAKER, SELF = (0, OWN - 1), (1, OWN - 1), (2, OWN - 1)
 
 
 class Given(Struct, frozen=True, array_like=True):
@@ -93,9 +95,19 @@ class Uncalled(Message, frozen=True, tag="uncalled"):
     numbers: list[Number]
 
 
+class Reads(Message, frozen=True, tag="reads"):
+    """How far a call has been read that a pocket has made, and that yields: as of `Taken`."""
+
+    pocket: Number
+    number: Number
+    n: Number
+    closed: bool = False
+
+
 class Answered(Message, frozen=True, tag="answered"):
-    """What has become of a call that a pocket has made, for the pocket. `values`: one for each return, or the actor, by
-    home's name; `objects`: what they refer to, as of `Work`, and `data`: the bytes of those that are large."""
+    """What has become of a call that a pocket has made, for the pocket; or, not `is_over`, what that has yielded, and
+    `at`: how many items came before. `values`: one for each return, or the actor, by home's name; `objects`: what they
+    refer to, as of `Work`, and `data`: the bytes of those that are large."""
 
     pocket: Number
     number: Number
@@ -103,11 +115,13 @@ class Answered(Message, frozen=True, tag="answered"):
     values: list[Given]
     objects: list[Given]
     data: list[bytes]
+    at: Number = 0
+    is_over: bool = True
 
 
-Piece = Begun | Output | Yielded | Called | Uncalled | Kill
+Piece = Begun | Output | Yielded | Called | Uncalled | Reads | Kill
 """Of the news of a task that runs."""
-SOON = (Yielded, Called, Uncalled, Kill)  # what of it is told at once
+SOON = (Yielded, Called, Uncalled, Reads, Kill)  # what of it is told at once
 
 
 class Done(Struct, frozen=True, array_like=True):
@@ -148,7 +162,8 @@ class Progress(Struct, frozen=True, array_like=True):
     """News of a task that runs. `number`: the task's; `run`: another one each time that it is begun; `at`: how many of
     its news came before; what has been said may be said again. `taken`: of a generator, how many items its reader has
     taken, or `CLOSED`, as far as its pocket knows; -1: it is none. `others`: of its parcel. `unanswered`: calls that
-    the pocket has made and has no answer to, by their numbers; said now and then."""
+    the pocket has made and has no answer to, by their numbers, and how many items of each have come; said now and
+    then."""
 
     number: int
     run: int
@@ -156,10 +171,10 @@ class Progress(Struct, frozen=True, array_like=True):
     news: list[Piece]
     taken: int = -1
     others: Outcomes | None = None
-    unanswered: list[int] | None = None
+    unanswered: dict[int, int] | None = None
 
 
-def with_places(news: Sequence[tuple[Piece, Sequence[bytes]]], large: list[bytes]) -> list[Piece]:
+def with_places(news: Sequence[tuple[Piece, Sequence[Large]]], large: list[Large]) -> list[Piece]:
     """News with the large values of each: those go to the end of `large`, and their places are those there."""
     placed: list[Piece] = []
     for piece, values in news:

@@ -11,7 +11,6 @@ begin in order; see `actors`. Calls of quick functions go together, by `flush`; 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
@@ -19,33 +18,25 @@ from msgspec.structs import replace
 
 from ..errors import engine_limits as limits
 from ..exceptions import EngineError, EngineUnsupportedError
-from ..objstore._core import (
-    ACTOR_FLAG_ORDERED,
-    FAILURE_UNPLACED,
-    OBJECT_ERROR,
-    OBJECT_FAILED,
-    TASK_FLAG_RETRY_EXCEPTIONS,
-)
+from ..objstore._core import ACTOR_FLAG_ORDERED, FAILURE_UNPLACED, OBJECT_ERROR, OBJECT_FAILED
 from ..scheduler.cluster import messages
-from ..scheduler.cluster.messages import Chunk, Fetch, Kill, Message, Ref, Result, Task, Told, Value
-from .actor.asked import Caller, CallsOut
-from .actors import Actors, Living, exit_code_of, limits_of
+from ..scheduler.cluster.messages import Chunk, Fetch, Message, Ref, Result, Task, Told, Value
+from .actors import Living, exit_code_of, limits_of
 from .bundles import Bundles, is_in
 from .calls import (
-    ANY_NUMBER,
     CODES,
     RERUN,
     Call,
-    InUse,
     Pack,
     in_units,
     kind_of,
     lacking,
-    limits_for,
     n_at_once,
     not_constructed,
+    parcel_of,
     to_send,
 )
+from .heard import HeardCalls
 from .interface import (
     ActorEnded,
     Blob,
@@ -57,34 +48,17 @@ from .interface import (
     FailureKind,
     Handle,
     Lost,
-    Parcel,
     Said,
     SetAside,
 )
 from .packing import SLOW_S, Packing
-from .parcels import (
-    CLOSED,
-    Called,
-    Done,
-    Given,
-    Key,
-    Outcomes,
-    Progress,
-    Uncalled,
-    Work,
-    Yielded,
-    decode_done,
-    decode_outcomes,
-    decode_progress,
-    encode,
-    places_of,
-)
+from .parcels import CLOSED, Done, Key, Outcomes, Work, decode_done, decode_outcomes, decode_progress, encode
 from .values import Fault, Values
 
 MESSAGE_BYTES = 1 << 20  # of values in one message of results, about
 
 
-class EnginePeer:
+class EnginePeer(HeardCalls):
     """See above.
 
     Parameters
@@ -113,27 +87,15 @@ class EnginePeer:
         error_bytes: Callable[[Exception], bytes],
         clock: Callable[[], float],
     ) -> None:
-        self._engine, self._name = engine, name
-        self._session, self._namespace = session, namespace
-        self._send, self._error_bytes, self._clock = send, error_bytes, clock
-        self._values = Values(engine, send, clock, self._forgotten)
-        self._calls: dict[int, Call] = {}
+        super().__init__(engine, Values(engine, send, clock, self._forgotten), send)
+        self._name, self._session, self._namespace = name, session, namespace
+        self._error_bytes, self._clock = error_bytes, clock
         self._numbers: dict[Handle, int] = {}
         self._packs: dict[Handle, Pack] = {}
         self._packing = Packing(clock)
         self._ends: list[tuple[Call, Result]] = []  # of a parcel, that are told together
         self._end_bytes = 0
-        self._actors = Actors()
-        self._calls_out = CallsOut(
-            self._values,
-            lambda message: send(message, None),
-            self._answer,
-            self._hears,
-            self._has_made,
-            self._not_called,
-        )
         self._bundles = Bundles(engine, lambda message: send(message, None))
-        self._in_use = InUse()
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -185,6 +147,8 @@ class EnginePeer:
             case messages.Results(results):
                 for result in results:
                     self._calls_out.answered(result)
+            case messages.Items():
+                self._calls_out.items(message)
             case messages.Returned(numbers):
                 self._calls_out.returned(numbers)
             case messages.Found():
@@ -283,35 +247,13 @@ class EnginePeer:
     # ---------------------------------------------------------------- tasks
     def _submit(self, *calls: Call) -> Handle:
         """Give the engine that call, or several that go together."""
-        given: list[Given] = []
-        blobs: list[Blob] = []
-        for key in self._values.reachable(chain.from_iterable(call.needs for call in calls)):
-            thing = self._values[key]
-            assert thing.value is not None  # nothing is missing
-            given.append(Given(*key, thing.value, -1 if thing.blob is None else len(blobs)))
-            if thing.blob is not None:
-                blobs.append(thing.blob)
+        given, blobs = self._values.given(chain.from_iterable(call.needs for call in calls))
         task, is_packed = calls[0].task, len(calls) > 1
         living = self._called(task)
         sent = [to_send(call, None if living is None else living.name) for call in calls]
         about = None if task.bundle is None else Ref(*calls[0].needs[-1])
         work = encode(Work(self._session, self._namespace, sent, given, about))
-        left = calls[0].n_left
-        by_exceptions = bool(task.flags & TASK_FLAG_RETRY_EXCEPTIONS)  # then the pocket tries again, and counts
-        most_runs = 1 if by_exceptions or is_packed else left + 1 if left >= 0 else ANY_NUMBER
-        n_results = 0 if is_packed else task.n_returns
-        group = 0 if living is None else task.group
-        parcel = Parcel(
-            work,
-            blobs,
-            in_units(task.demand),
-            most_runs,
-            n_results,
-            is_packed,
-            limits=limits_for(task),
-            group=group,
-            bundle=None if task.bundle is None else self._bundles.of(task.bundle),
-        )
+        parcel = parcel_of(calls, work, blobs, None if task.bundle is None else self._bundles.of(task.bundle))
         if task.creates is not None:
             handle = self._engine.create_actor(parcel, in_units(task.hold))
         elif living is not None:
@@ -369,16 +311,6 @@ class EnginePeer:
         value = Value(OBJECT_FAILED, code=FAILURE_UNPLACED, detail=call.task.bundle.group)
         self._end(call, [value] * call.task.n_returns)
 
-    def _take_items(self, call: Call, n: int) -> None:
-        """Its reader has taken so many."""
-        call.taken = max(call.taken, n)
-        self._tell_taken(call)
-
-    def _tell_taken(self, call: Call) -> None:
-        if call.handle is not None:
-            n, closed = (0, True) if call.taken == CLOSED else (call.taken, False)
-            self._engine.say(call.handle, encode(messages.Taken(call.task.number, n, closed)))
-
     def _give_back(self, numbers: Iterable[int]) -> None:
         """What the engine has been given stays there: it may have begun."""
         found = [self._calls[number] for number in numbers if number in self._calls]
@@ -416,7 +348,7 @@ class EnginePeer:
         if call.handle is None:
             self._packing.discard(number)
         self._in_use.change(call.uses, {})
-        self._values.drop([*call.needs, *call.names.values(), *chain.from_iterable(call.brought.values())])
+        self._values.drop([*call.needs, *self._forget(call)])
         for _, blobs in call.early:
             self._engine.release(blobs)
         if living is not None:
@@ -432,14 +364,6 @@ class EnginePeer:
         self._end(call, [Value(OBJECT_FAILED, code=CODES[kind], detail=detail)] * call.task.n_returns)
 
     # ---- actors
-    def _called(self, task: Task) -> Living | None:
-        """The actor that a task is a call of, if it is one."""
-        if task.actor is None:
-            return None
-        living = self._actors.get((task.actor.slot, task.actor.generation))
-        if living is None:
-            raise Fault(f"it calls object {task.actor.slot}, which is no actor here")
-        return living
 
     def _go_on(self, call: Call) -> None:
         """Submit it, if nothing is missing and it is its turn."""
@@ -466,9 +390,7 @@ class EnginePeer:
         for number in living.line:  # home lets them stand in line again, as all of which it does not hear
             self._values.drop(self._calls.pop(number).needs)
         living.line.clear()
-        self._values.drop([*self._keep(living, []), *chain.from_iterable(living.brought.values())])
-        living.brought.clear()
-        self._note_made(living, {}, list(living.names))
+        self._values.drop([*self._keep(living, []), *self._forget(living)])
         end = living.end
         code, for_good = exit_code_of(end.kind, end.code, end.has_left), end.has_left
         self._send(messages.ActorEnded(Told(*living.key), code, for_good, living.begun), None)
@@ -491,19 +413,6 @@ class EnginePeer:
         if living.end is None:
             living.uses = self._in_use.change({}, task.hold)
         return living
-
-    def _keep(self, living: Living, keys: Iterable[Key]) -> list[Key]:
-        """It refers to these, of what it was given, and to no others: which are let go of then."""
-        kept = {key for key in keys if key in self._values}
-        self._values.hold(kept - living.kept)
-        before, living.kept = living.kept, kept
-        return [*(before - kept)]
-
-    def _note_made(self, who: Living | Call, made: dict[Key, Key], gone: list[Key]) -> None:
-        """It may name again what it has made, but not what is gone."""
-        self._values.hold(made.values())
-        who.names.update(made)
-        self._values.drop([who.names.pop(key) for key in gone])
 
     def _kill(self, kill: messages.Kill) -> None:
         if kill.actor is not None:
@@ -531,7 +440,7 @@ class EnginePeer:
             return []
         self._engine.kill(living.actor, False)
         self._in_use.change(living.uses, {})
-        return [*living.kept, *living.names.values(), *chain.from_iterable(living.brought.values())]
+        return [*living.kept, *self._forget(living)]
 
     def _ended_with_its_actor(self, call: Call, n_runs: int) -> None:
         living = self._called(call.task)
@@ -604,8 +513,7 @@ class EnginePeer:
         else:
             self._go_on(call)
 
-    def _told_while_it_runs(self, call: Call, outcomes: Outcomes) -> None:
-        """Of the parcel of a call that runs."""
+    def _told_of_others(self, call: Call, outcomes: Outcomes) -> None:
         pack, handle = call.pack, call.handle
         if pack is None or handle is None:
             return
@@ -613,152 +521,7 @@ class EnginePeer:
         if pack.numbers == {call.task.number} and call.is_cancelled:
             self._engine.cancel(handle, False)
 
-    # ---- what pockets tell
-    def _has_ended(self, call: Call, done: Done, blobs: Sequence[Blob]) -> None:
-        """A call has, with what it has not told before."""
-        self._hear(call, Progress(call.task.number, done.run, done.at, done.news), done, blobs)
-
-    def _said(self, progress: Progress, blobs: Sequence[Blob]) -> None:
-        call = self._calls.get(progress.number)
-        if call is None or progress.run in call.past_runs:
-            self._engine.release(blobs)
-        else:
-            self._hear(call, progress, None, blobs)
-
-    def _hear(self, call: Call, progress: Progress, done: Done | None, blobs: Sequence[Blob]) -> None:
-        """A pocket tells of a task; `done`: it has ended."""
-        if (living := self._called(call.task)) is not None:
-            living.came.setdefault(call.task.number, deque()).append((progress, done, blobs))
-            self._take_turns(living)
-        elif done is None and progress.at > (call.n_news if progress.run == call.run else 0):
-            call.early.append((progress, blobs))  # by another way than what was said before, which is to come yet
-        else:
-            if done is not None:  # what was said before that is lost
-                for one, its_blobs in sorted(call.early, key=lambda one: one[0].at):
-                    self._progressed(call, one, its_blobs)
-                call.early = []
-            if progress.others is not None:
-                self._told_while_it_runs(call, progress.others)
-            self._progressed(call, progress, blobs)
-            early, call.early = call.early, []
-            for one, its_blobs in early:
-                self._hear(call, one, None, its_blobs)
-            if done is not None:
-                self._ended(call, done, blobs)
-
-    def _take_turns(self, living: Living) -> None:
-        """Take in what was told of its calls, as far as it is its turn."""
-        while any([self._take_turn(living, number) for number in list(living.came)]):
-            pass
-        if living.end is not None and living.all_came:  # and something before that was lost with it
-            for number in list(living.given):
-                self._ended_with_its_actor(self._calls[number], 1)
-
-    def _take_turn(self, living: Living, number: int) -> bool:
-        """What comes next of a call; whether it was its turn."""
-        call, came = self._calls[number], living.came[number]
-        progress, done, blobs = came.popleft()
-        left = self._progressed(call, progress, blobs)
-        if left.news or (done is not None and done.turn != living.turn):
-            came.appendleft((left, done, blobs))
-            return len(left.news) < len(progress.news)
-        if not came:
-            del living.came[number]
-        if done is not None:
-            living.turn += 1
-            self._ended(call, done, blobs)
-        return True
-
-    def _progressed(self, call: Call, progress: Progress, blobs: Sequence[Blob]) -> Progress:
-        """What is left of it, as it is not its turn."""
-        left = self._tell_news(call, progress, blobs)
-        if 0 <= progress.taken < call.taken:  # it was lost, or said to a run before
-            self._tell_taken(call)
-        if progress.unanswered is not None and call.handle is not None:
-            open_ones = {number: call.answers[number] for number in progress.unanswered if number in call.answers}
-            for message, is_late in open_ones.values():
-                if is_late:
-                    self._engine.say(call.handle, message)
-            call.answers = {number: (message, True) for number, (message, _) in open_ones.items()}
-        return left
-
-    def _tell_news(self, call: Call, progress: Progress, blobs: Sequence[Blob]) -> Progress:
-        if progress.run != call.run:
-            call.past_runs.add(call.run)
-            call.run, call.n_news = progress.run, 0
-            self._values.drop([*call.names.values(), *chain.from_iterable(call.brought.values())])
-            call.names.clear()
-            call.answers.clear()
-            call.brought.clear()
-        living = self._called(call.task)
-        for n, piece in enumerate(progress.news, progress.at):
-            if n < call.n_news:
-                self._engine.release([blobs[place] for place in places_of(piece)])
-                continue
-            if isinstance(piece, Yielded | Called):
-                if living is not None and piece.turn != living.turn:
-                    return replace(progress, at=n, news=progress.news[n - progress.at :], taken=-1)
-                if living is not None:
-                    living.turn += 1
-                if isinstance(piece, Yielded):
-                    self._tell_items(call, piece, blobs)
-                else:
-                    self._make_calls(call, piece, blobs)
-            elif isinstance(piece, Uncalled):
-                self._calls_out.cancel(piece)
-            elif isinstance(piece, Kill):
-                self._calls_out.kill(piece)
-            else:
-                self._send(piece, None)
-                if isinstance(piece, messages.Begun) and call.handle is not None:
-                    call.uses = self._in_use.change(call.uses, call.task.demand)
-            call.n_news = n + 1
-        return replace(progress, at=progress.at + len(progress.news), news=[], taken=-1)
-
-    def _tell_items(self, call: Call, piece: Yielded, blobs: Sequence[Blob]) -> None:
-        known = self._names(call)
-        made = self._values.make_all(piece.made, blobs, known)
-        values = [self._values.value_of(given, blobs, known) for given in piece.values]
-        self._send(messages.Items(call.task.number, piece.at, values), None)
-        self._note_made(self._called(call.task) or call, made, piece.gone)
-
-    # ---- calls that they make
-    def _make_calls(self, call: Call, piece: Called, blobs: Sequence[Blob]) -> None:
-        known = self._names(call)
-        made = self._values.make_all(piece.made, blobs, known)
-        who = self._called(call.task) or call
-        results = self._calls_out.call(who, piece, call.task.origin, known)
-        self._note_made(who, made | results, piece.gone)
-
-    def _hears(self, who: Caller) -> bool:
-        if isinstance(who, Living):
-            return who.end is None and self._actors.get(who.key) is who
-        return who.handle is not None and self._calls.get(who.task.number) is who
-
-    def _answer(self, who: Caller, number: int, message: bytes, keys: list[Key]) -> None:
-        self._values.hold(keys)
-        who.brought[number] = keys
-        if isinstance(who, Living):
-            self._engine.say(who.actor, message)
-        else:
-            who.answers[number] = message, False
-            self._engine.say(who.handle, message)
-
-    def _has_made(self, who: Caller, run: int, name: Key, actor: Key) -> None:
-        """It has made an actor, in that run, which its pocket calls by that name."""
-        if isinstance(who, Living) or who.run == run:
-            self._note_made(who, {name: actor}, [])
-
-    def _not_called(self) -> Value:
-        """What a call gives of an actor whose handle has not come from home."""
-        what = "calls by a handle that an actor has given a task of itself"
-        return self._error_value(EngineUnsupportedError(limits.unsupported(self._name, what)))
-
-    def _names(self, call: Call) -> dict[Key, Key]:
-        """What a pocket calls what it has made before."""
-        living = self._called(call.task)
-        return call.names.copy() if living is None else {**living.names, living.name: living.key}
-
+    # ---- their ends
     def _ended(self, call: Call, done: Done, blobs: Sequence[Blob]) -> None:
         if kind_of(call.task) is not None:  # one that makes large values does so for longer
             is_large = any(given.blob >= 0 for given in (*done.values, *done.made))
@@ -781,13 +544,9 @@ class EnginePeer:
         constructed, unneeded = None, list[Key]()
         if call.task.creates is not None and (living := self._constructed(call, done)) is not None:
             constructed = Ref(*living.key)
-            self._calls_out.move(call, living)
-            living.names, call.names = call.names, {}
-            living.brought, call.brought = call.brought, {}
+            self._constructs(call, living)
         if living is not None:
-            unneeded = self._keep(living, done.kept)
-            for number in living.brought.keys() - set(done.unanswered):
-                unneeded += living.brought.pop(number)
+            unneeded = self._settle(living, done)
             self._note_made(living, made, done.gone)
         if is_cancelled:
             self._fail(call, "cancelled")

@@ -75,7 +75,7 @@ from .environment.session import PocketSession
 from .interface import Outcome
 from .kept import KeptValues
 from .news import Line
-from .parcels import CLOSED, Answered, Done, Given, Key, Work, Yielded, decode_said, decode_work, encode
+from .parcels import CLOSED, Answered, Done, Given, Key, Large, Work, Yielded, decode_said, decode_work, encode
 
 STORE_BYTES, MOST_OBJECTS, MOST_TASKS = 1 << 30, 1 << 20, 1 << 16
 KEEP_SHARE = 4  # the fourth part of that is set aside for values of tasks that have ended
@@ -184,7 +184,6 @@ class Pocket(PocketCalls):
         )
         self._result: Result | None = None
         self._sealed: dict[Key, Value] = {}
-        self._actor: Key | None = None  # that lives here
         self._saved: Ref | None = None  # by it, in this call
         self._turn = 0  # how often it has told of such
         self._made: worker_actor.Constructed | None = None  # what lives here
@@ -220,7 +219,7 @@ class Pocket(PocketCalls):
                         self._construct()
                     result = self._run_to_end()
                     self._export_items()
-                    large: list[bytes] = []
+                    large: list[Large] = []
                     return Outcome(encode(self._done(result, large)), large)
         except Full:
             return Outcome(encode(self._refused(work.task)))
@@ -250,7 +249,7 @@ class Pocket(PocketCalls):
     def run_batch(self, batch: Batch, work: Work, blobs: Sequence[Any], line: Line | None) -> Outcome:
         """Run the tasks of a parcel, one after the other, in this thread; each is to find what it would find if it came
         alone."""
-        large: list[bytes] = []
+        large: list[Large] = []
         task: Task | None = None
         self._news.begin_batch(batch)
         try:
@@ -306,6 +305,7 @@ class Pocket(PocketCalls):
     def empty(self) -> None:
         """Keep no values of tasks that have ended."""
         with self._lock:
+            self._worker.flush()
             self._drop(self.kept.clear())
             self._peer.sweep(time.monotonic())
 
@@ -396,7 +396,7 @@ class Pocket(PocketCalls):
                 self._items.append(message)
             case Checkpoint(_, state):
                 self._saved = state
-            case Tasks() | Cancel() | Kill():
+            case Tasks() | Cancel() | Taken() | Kill():
                 self._calling.hear(message)
             case Returned():
                 raise Full
@@ -434,13 +434,13 @@ class Pocket(PocketCalls):
     def _export_items(self) -> None:
         items, self._items = self._items, []
         for message in items:
-            large: list[bytes] = []
+            large: list[Large] = []
             with self._lock:
                 yielded = self._yielded(message, large)
             self._news.add(yielded, large)
 
     # ---- out
-    def _yielded(self, message: Items, large: list[bytes]) -> Yielded:
+    def _yielded(self, message: Items, large: list[Large]) -> Yielded:
         told: Counter[Key] = Counter()
         made: dict[Key, Given] = {}
         values = [self._given((0, at), value, large, told, made) for at, value in enumerate(message.values, message.at)]
@@ -448,14 +448,14 @@ class Pocket(PocketCalls):
         gone = self._let_go(told, made, True)
         return Yielded(message.at, values, list(made.values()), gone, self._next_turn())
 
-    def _done(self, result: Result, large: list[bytes]) -> Done:
+    def _done(self, result: Result, large: list[Large]) -> Done:
         with self._lock:
             self._tell_all_calls(result)
             done, self._is_told = self._made_of(result, large), True
         run, at, news = self._news.end(large)
         return replace(done, run=run, at=at, news=news)
 
-    def _made_of(self, result: Result, large: list[bytes]) -> Done:
+    def _made_of(self, result: Result, large: list[Large]) -> Done:
         """What has become of a task, without what it has printed and yielded."""
         told: Counter[Key] = Counter()
         made: dict[Key, Given] = {}
@@ -527,14 +527,15 @@ class Pocket(PocketCalls):
         if self._actor is None:
             return [], []
         self._peer.objects.release_unused()
-        return self._peer.objects.imports(), self._calling.unanswered()
+        return self._peer.objects.imports(), list(self._calling.unanswered())
 
-    def _given(self, key: Key, value: Value, large: list[bytes], told: Counter[Key], made: dict[Key, Given]) -> Given:
+    def _given(self, key: Key, value: Value, large: list[Large], told: Counter[Key], made: dict[Key, Given]) -> Given:
         """A value with its bytes; what it refers to, and has been made here, goes to `made` before."""
         blob = -1
         if value.size > len(value.data):
             slot = value.there.slot if value.there is not None else key[0]
-            large.append(self._peer.remote_node.read(slot, 0, value.size))
+            large.append(memoryview(self._worker.view(self._worker.ref_at(slot))))  # where it lies
+            _wake_sweeper()  # which lets go of it once nobody reads it
             blob = len(large) - 1
         if value.there is not None:
             told[value.there.slot, value.there.generation] += 1
@@ -544,7 +545,7 @@ class Pocket(PocketCalls):
         names = [replace(ref, value=None) for ref in value.refs]
         return Given(*key, replace(value, data=value.data if blob < 0 else b"", refs=names, there=None), blob)
 
-    def _export(self, ref: Ref, large: list[bytes], told: Counter[Key], made: dict[Key, Given]) -> None:
+    def _export(self, ref: Ref, large: list[Large], told: Counter[Key], made: dict[Key, Given]) -> None:
         key = ref.slot, ref.generation
         told[key] += 1
         if key in made or key in self._names or key == self._actor:

@@ -1,8 +1,9 @@
-"""`python -m cellmesh.engines.process LINE CONFIG PARENT`: stands for an engine towards the session's agent.
+"""`python -m cellmesh.engines.process LINE FRAMES CONFIG PARENT`: stands for an engine towards the session's agent.
 
-Started by the agent, with descriptors of the line to it and of the `SessionConfig`. It has the engine's library, which
-may do what it likes here: if it hangs or dies, the engine is lost, and another process is started. The loop is one
-thread's: what the engine tells from others is put into a queue. Ends when the agent closes the line.
+Started by the agent, with descriptors of the line to it, of the memory for its frames, and of the `SessionConfig`. It
+has the engine's library, which may do what it likes here: if it hangs or dies, the engine is lost, and another process
+is started. The loop is one thread's: what the engine tells from others is put into a queue. Ends when the agent closes
+the line.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ..objstore._core import set_process_name
 from ..scheduler.cluster.engine import EngineDown, EngineNode, EngineUp, EngineUsed, ToEngine
 from ..scheduler.cluster.net.line import Line
 from ..scheduler.cluster.net.reliable import Overrun
+from ..scheduler.cluster.net.shared_frames import SharedFrames
 from ..scheduler.ipc.messages import MAX_TEXT_CHARS, EngineConfig, SessionConfig
 from ..scheduler.ipc.transport import ConnectionLost, ProtocolError
 from ..scheduler.system import processes
@@ -128,7 +130,7 @@ class EngineProcess:
         self._line.send(EngineDown(reason[:MAX_TEXT_CHARS], "unreachable"))
 
 
-def main(line_fd: int, config_fd: int, parent: int) -> int:
+def main(line_fd: int, frames_fd: int, config_fd: int, parent: int) -> int:
     """Run the process; the exit status."""
     processes.die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -138,7 +140,9 @@ def main(line_fd: int, config_fd: int, parent: int) -> int:
     assert config.engine is not None
     sys.path[:] = [*config.sys_path, *(path for path in sys.path if path not in config.sys_path)]
     engine = resolve(ENGINES[prefix_of(config.engine.address)])()
-    EngineProcess(engine, config, Line(socket.socket(fileno=line_fd), ToEngine)).run()
+    frames = SharedFrames(frames_fd, is_first=False)
+    os.close(frames_fd)
+    EngineProcess(engine, config, Line(socket.socket(fileno=line_fd), ToEngine, frames)).run()
     return 0
 
 

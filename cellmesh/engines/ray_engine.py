@@ -232,7 +232,7 @@ class OfficeLine(Line):
         self._is_over = threading.Event()
         self._heard: Any = None  # a ref of what is heard next
 
-    def say(self, message: bytes, large: Sequence[bytes]) -> bool:
+    def say(self, message: bytes, large: Sequence[bytes | memoryview]) -> bool:
         """Tell the engine's process something."""
         import ray
 

@@ -37,7 +37,7 @@ class HostLine(Line):
     def __init__(self, line: Line) -> None:
         self._line = line
 
-    def say(self, message: bytes, large: Sequence[bytes]) -> bool:
+    def say(self, message: bytes, large: Sequence[bytes | memoryview]) -> bool:
         """Tell the engine's process something. Returns when that has it."""
         while not self._line.say(message, large):
             time.sleep(AGAIN_S)  # the office's machine is lost: it begins again on another one

@@ -314,6 +314,18 @@ class Values:
                 todo.append((key, True))
                 todo += [(inner, False) for inner in self._refs_of(key)]
 
+    def given(self, keys: Iterable[Key]) -> tuple[list[Given], list[Blob]]:
+        """These and what they refer to, of which nothing is missing, for a pocket; and the large ones of them."""
+        given: list[Given] = []
+        blobs: list[Blob] = []
+        for key in self.reachable(keys):
+            thing = self[key]
+            assert thing.value is not None
+            given.append(Given(*key, thing.value, -1 if thing.blob is None else len(blobs)))
+            if thing.blob is not None:
+                blobs.append(thing.blob)
+        return given, blobs
+
     def _refs_of(self, key: Key) -> list[Key]:
         if (thing := self._objects.get(key)) is not None:
             return thing.refs

@@ -295,6 +295,10 @@ class Session:
         """
         raise NotImplementedError(f"an actor is made in the segment of session {self.node.session_id}")
 
+    def called(self, actor: Ref) -> Ref:
+        """The actor of a handle, as calls by that handle name it."""
+        return actor
+
     def refresh_workers(self, autoreload: bool = False) -> None:
         """Give workers the import path, folder and environment variables that this driver has now, and none of the
         modules it has reloaded.

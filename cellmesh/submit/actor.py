@@ -173,12 +173,10 @@ class ActorMethod(Maps[Callable[P, R], S], Mappable):
         described = self._described
         spec, options = described.spec, self._options
         returns = returns_of(options, described.is_generator, self.__qualname__)
-        if of.is_pocket:
-            _check_in_pocket(of, self._ref, f"{self.__qualname__}()", returns.get("stream") is not None)
         return of.client.submitter(
             self._function(of),
             of.shape({}, None, self.__qualname__),
-            actor=self._ref,
+            actor=of.called(self._ref),
             **returns,
             max_retries=options.get("max_task_retries", self._blueprint.max_task_retries),
             retry_exceptions=bool(options.get("retry_exceptions", False)),
@@ -240,38 +238,17 @@ def call_in_actor(
     from ..objstore.serialization import visitor_object
 
     of = current()
-    if of.is_pocket:
-        _check_in_pocket(of, handle._cellmesh_ref, f"{name}()")
     code = of.client.put(visitor_object(name, function))
     function_names.remember(code, "method", name)
     submit = of.client.submitter(
         code,
         of.shape({}, None, name),
-        actor=handle._cellmesh_ref,
+        actor=of.called(handle._cellmesh_ref),
         num_returns=num_returns,
         max_retries=0,
         hidden=hidden,
     )
     return submit(*args)
-
-
-def check_not_own(of: Session, actor: Ref[Any], what: str) -> None:
-    """See to it that a method which runs on an engine does not ask for that of its own actor.
-
-    Raises
-    ------
-    EngineUnsupportedError
-        It does.
-    """
-    info = of.client.actor_info() if of.is_pocket else None
-    if info is not None and info["object"] == actor:
-        of.refuse_on_engine(what, "an actor's methods cannot ask for that by its own handle: call the method itself")
-
-
-def _check_in_pocket(of: Session, actor: Ref[Any], what: str, streams: bool = False) -> None:
-    check_not_own(of, actor, what)
-    if streams:
-        of.refuse_on_engine(what, "methods that yield cannot be called: have the method return a list")
 
 
 def handle_of(ref: Ref[Any]) -> ActorHandle[Any]:

@@ -1,4 +1,5 @@
 /* Objects: values put, and refs to objects that are known by their place or their creator. */
+#include "codec/internal.h"
 #include "inspect/inspect.h"
 
 static PyObject *client_put(ClientObject *c, PyObject *value)
@@ -70,6 +71,33 @@ static PyObject *client_ref_at(ClientObject *c, PyObject *number)
     return found ? ref_new(c, (uint32_t)slot, true) : PyErr_Format(PyExc_ValueError, "there is no object %lu", slot);
 }
 
+/* The encoded bytes of an object, where they lie; the view keeps them there. */
+static PyObject *client_view(ClientObject *c, PyObject *arg)
+{
+    if (client_usable(c) < 0)
+        return NULL;
+    if (!is_ref(c, arg) || ((RefObject *)arg)->client != c)
+        return PyErr_Format(PyExc_TypeError, "view() takes a ref of this client, not %.100R", arg);
+    uint32_t slot = ((RefObject *)arg)->slot;
+    struct object_slot *o = &c->s.objects[slot];
+    if (object_state(o) != OBJECT_READY && object_state(o) != OBJECT_ERROR)
+        return PyErr_Format(PyExc_ValueError, "object %u has no bytes", slot);
+    if (!atomic_load(&o->offset))
+        return PyBytes_FromStringAndSize((const char *)o->u.inline_data, (Py_ssize_t)o->size);
+    bool movable = o->size >= OBJECT_MOVABLE;
+    if (movable)
+        begin_reading(c, slot);
+    int back = 0;
+    PyObject *copy = NULL, *view = NULL;
+    while (movable && object_is_absent(o) && back == 0 && !copy)
+        back = bring_back(c, slot, &copy);
+    if (back == 0 && !copy)
+        view = buffer_new(arg, movable ? note_view : NULL, c->s.base + object_chunk(o), o->size, false, NULL);
+    if (movable)
+        end_reading(c, slot);
+    return copy ? copy : view;
+}
+
 static PyObject *client_ref_of(ClientObject *c, PyObject *args)
 {
     unsigned long long creator = PyLong_AsUnsignedLongLong(args);
@@ -119,6 +147,8 @@ PyMethodDef object_methods[] = {
      "replace_workers()\n--\n\nHas workers leave for new ones: idle ones now, busy ones after their task, actors not."},
     {"context", (PyCFunction)client_context_object, METH_NOARGS, "context()\n--\n\nWhat set_context has put, or None."},
     {"ref_at", (PyCFunction)client_ref_at, METH_O, "ref_at(slot, /)\n--\n\nA ref to what a slot holds."},
+    {"view", (PyCFunction)client_view, METH_O,
+     "view(ref, /)\n--\n\nThe encoded bytes of an object, which stay where they are as long as there is a view."},
     {"ref_of", (PyCFunction)client_ref_of, METH_O,
      "ref_of(number, /)\n--\n\nThe first living object that a task or put made, or None."},
     {"find_ref", (PyCFunction)client_find_ref, METH_VARARGS,

@@ -32,14 +32,14 @@ from ...objstore._core import MAX_CLASSES, MAX_GROUPS, MAX_KINDS, MAX_POOLS
 from ..ipc.messages import N_TAIL_LINES, Bundle, Name, Origin, Pid, Text
 
 # In the first message of either side; bump it with any change here.
-CLUSTER_VERSION = 9
+CLUSTER_VERSION = 10
 
 # ---------------------------------------------------------------- limits
 # One message between control processes; results up to MAX_INLINE_BYTES travel within, larger ones in chunks.
 MAX_FRAME_BYTES = 16 << 20
 MAX_INLINE_BYTES = 64 << 10
 CHUNK_BYTES = 4 << 20
-Frame = bytes | bytearray  # what comes behind a message, to be read alone
+Frame = bytes | bytearray | memoryview  # what comes behind a message, to be read alone
 MAX_BATCH = 10_000  # tasks, results or objects in one message
 # Tasks taken from a queue before it is asked whether the other reads: with 64 kB of arguments each, a small part of
 # what may wait for it.
@@ -535,9 +535,10 @@ class Task(Struct, frozen=True, array_like=True):
     saved. `home`: the actor is to be one of the receiver's, who answers at once, with `Result.actor`, or, as its name
     is taken, without. `stream`: it yields, and may be that many items ahead of its reader, 0: any number; -1: it does
     not. `env`: number of the environment that its function wants. `actor`: it is a call of this actor, one of the
-    receiver's, in the concurrency group `group`; calls of an actor are begun in the order in which they come. `bundle`:
-    it takes its resources from there. `priority`: as in its options; how many of its function run, and how soon after
-    one another, is the sender's to see to. `times`: how long it may run, and waits before it is tried again."""
+    receiver's, which may live with the sender and have its name, in the concurrency group `group`; calls of an actor
+    are begun in the order in which they come. `bundle`: it takes its resources from there. `priority`: as in its
+    options; how many of its function run, and how soon after one another, is the sender's to see to. `times`: how long
+    it may run, and waits before it is tried again."""
 
     number: Number
     function: Ref
@@ -679,12 +680,13 @@ class Checkpoint(Message, frozen=True, tag="checkpoint"):
 
 
 class Kill(Message, frozen=True, tag="kill"):
-    """End this actor of yours, or the one that lives with you; or, before you have told of it, the one that task
-    `number` of mine constructs."""
+    """End this actor of yours, or the one that lives with you, or, by the name that it has here, the one of yours that
+    `lives_here`; or, before you have told of it, the one that task `number` of mine constructs."""
 
     actor: Told | None
     number: Number
     no_restart: bool
+    lives_here: bool = False
 
 
 class Reserve(Message, frozen=True, tag="reserve"):

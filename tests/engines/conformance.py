@@ -32,7 +32,7 @@ CAPABILITIES = {
     "native": "values of the engine's own clients: `from_native`, `to_native`",
     "lists": "the engine in `nodes()`",
     "actors": "actors: order, errors, `kill`, their last handle, restarts, checkpoints",
-    "actor_calls": "tasks, and methods, that call or kill actors",
+    "actor_calls": "tasks, and methods, that call, read or kill actors",
     "actor_makers": "tasks, and methods, that make actors: named, detached, kept, given on; their errors and restarts",
     "lookups": "tasks, and methods, that find actors by name, and use `kv`",
     "concurrent_actors": "actors with several calls at a time: async, threads, groups",

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from cellmesh.scheduler.cluster.engine import EngineDown, FromEngine, ToEngine
 from cellmesh.scheduler.cluster.messages import CHUNK_BYTES, Chunk, Flush, Flushed
-from cellmesh.scheduler.cluster.net.line import Line
+from cellmesh.scheduler.cluster.net import shared_frames
+from cellmesh.scheduler.cluster.net.line import SHARED, Line
 from cellmesh.scheduler.cluster.net.reliable import BUDGET_BYTES, Overrun
+from cellmesh.scheduler.cluster.net.shared_frames import LEAST_BYTES, RING_BYTES, SharedFrames
 from cellmesh.scheduler.ipc.messages import EngineConfig, SessionConfig
 from cellmesh.scheduler.ipc.transport import ConnectionLost, ProtocolError
 
@@ -55,6 +57,73 @@ def test_messages_come_in_order_with_what_is_behind_them(ends: tuple[Line, Line]
     there.send(Flushed(1))
     assert received(here, 1, there) == [(Flushed(1), b"")]
     assert here.receive_ready() == []
+
+
+@pytest.fixture
+def sharing() -> Iterator[tuple[Line, Line]]:
+    """The same with memory that both have."""
+    memory = shared_frames.make()
+    here, there = (
+        Line(sock, accepts, SharedFrames(memory, is_first))
+        for sock, accepts, is_first in zip(socket.socketpair(), (FromEngine, ToEngine), (True, False), strict=True)
+    )
+    os.close(memory)
+    yield here, there
+    here.close()
+    there.close()
+
+
+def test_large_frames_lie_in_shared_memory_until_the_next_are_received(sharing: tuple[Line, Line]) -> None:
+    here, there = sharing
+    for n in range(3 * RING_BYTES // CHUNK_BYTES):  # all around it
+        frame = bytes([n % 251]) * (CHUNK_BYTES - 1000 * n)
+        for a, b in (here, there), (there, here):
+            a.send(Chunk(n, 2, 0), frame)
+            assert not a.has_backlog
+            a.send(Chunk(n, 3, 0), b"small")
+            ((first, large), (second, small)) = b.receive_ready()
+            assert (first, second, small) == (Chunk(n, 2, 0), Chunk(n, 3, 0), b"small")
+            assert isinstance(large, memoryview) and large == frame
+    assert here.receive_ready() == there.receive_ready() == []
+
+
+def test_frames_that_find_no_room_there_go_over_the_line_in_their_order(sharing: tuple[Line, Line]) -> None:
+    here, there = sharing
+    frames = [bytes([n]) * CHUNK_BYTES for n in range(RING_BYTES // CHUNK_BYTES + 1)]
+    for n, frame in enumerate([*frames, b"x" * LEAST_BYTES]):
+        here.send(Chunk(n, 2, 0), frame)
+    assert here.has_backlog
+    found = there.receive_ready()
+    assert [(message.slot, frame == frames[message.slot]) for message, frame in found] == [
+        (n, True) for n in range(len(frames) - 1)
+    ]
+    del found
+    assert [message.slot for message, _ in received(there, 2, here)] == [len(frames) - 1, len(frames)]
+    here.send(Chunk(99, 2, 0), frames[0])
+    assert not here.has_backlog  # there is room again
+    ((_, last),) = there.receive_ready()
+    assert last == frames[0]
+
+
+def test_what_a_side_says_to_have_read_and_cannot_have_gives_no_room() -> None:
+    memory = shared_frames.make()
+    one = SharedFrames(memory, is_first=True)
+    for n_read in 1, 1 << 63:
+        os.pwrite(memory, n_read.to_bytes(8, "little"), 0)
+        assert not one.put(memoryview(bytes(LEAST_BYTES)))
+    os.pwrite(memory, bytes(8), 0)
+    assert one.put(memoryview(bytes(LEAST_BYTES)))
+    os.close(memory)
+
+
+def test_a_frame_in_memory_that_is_not_shared_is_a_fault() -> None:
+    wire, end = socket.socketpair()
+    with wire:
+        line = Line(end, ToEngine)
+        wire.sendall((0).to_bytes(4, "little") + (SHARED | 10).to_bytes(4, "little"))
+        with pytest.raises(ProtocolError):
+            line.receive_ready()
+        line.close()
 
 
 def test_messages_are_the_same_in_whatever_pieces_they_come() -> None:

@@ -145,6 +145,7 @@ PURE = (
     "cellmesh/engines/calls.py",
     "cellmesh/engines/connection/options.py",
     "cellmesh/engines/dask/terms.py",
+    "cellmesh/engines/heard.py",
     "cellmesh/engines/interface.py",
     "cellmesh/engines/kept.py",
     "cellmesh/engines/packing.py",

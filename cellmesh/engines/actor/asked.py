@@ -2,14 +2,16 @@
 would, and says what becomes of them to the pocket, if that is there still. Pure.
 
 What a call returns is an object of the engine's, pending until home has answered: so it can be named, in whatever a
-task returns or gives on, before that, and when its caller has ended. An actor that a pocket makes is home's from the
-beginning (decision 153); the pocket gets its handle, and names it to nobody before. The session's agent, of which each
-pocket has a stand-in, is looked for once somebody calls it.
+task returns or gives on, before that, and when its caller has ended. What a call yields the pocket is told as it comes,
+in its order, and nobody else can read it: with the caller's end it is not read on. An actor that a pocket makes is
+home's from the beginning (decision 153); the pocket gets its handle, and names it to nobody before. The session's
+agent, of which each pocket has a stand-in, is looked for once somebody calls it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from msgspec import Struct, field
@@ -23,23 +25,38 @@ from ...objstore._core import (
     OBJECT_PENDING,
 )
 from ...scheduler.cluster.agent.requests import NAME
-from ...scheduler.cluster.messages import Cancel, Find, Found, Kill, Message, Ref, Result, Task, Tasks, Told, Value
+from ...scheduler.cluster.messages import (
+    Cancel,
+    Find,
+    Found,
+    Items,
+    Kill,
+    Message,
+    Ref,
+    Result,
+    Taken,
+    Task,
+    Tasks,
+    Told,
+    Value,
+)
 from ...scheduler.ipc.messages import AGENT_NAMESPACE
 from ..actors import Living
 from ..calls import Call
-from ..parcels import AGENT, Answered, Called, Given, Key, Uncalled, encode
+from ..parcels import AGENT, SELF, Answered, Called, Given, Key, Reads, Uncalled, encode
 from ..values import Fault, Object, Own, Values
 
 Caller = Call | Living
 LOST = Value(OBJECT_FAILED, code=FAILURE_OBJECT_LOST)
-TAKEN = Value(OBJECT_FAILED, code=FAILURE_ACTOR_DIED)  # that name, see `calling`
+GONE = Value(OBJECT_FAILED, code=FAILURE_ACTOR_DIED)  # the actor; of one that is made: its name is, see `calling`
 FULL = Value(OBJECT_FAILED, code=FAILURE_STORE_FULL)
 
 
 class Asked(Struct):
-    """A call. `who` has made it, in its `run`, and its pocket calls it `named`. `own`: what it returns; `values`,
-    `sources`: as of `Values.take`, once home has answered; `missing`: what of that is not known yet. `makes`: it
-    constructs an actor that its pocket calls so."""
+    """A call, or `of` one some of what that yields. `who` has made it, in its `run`, and its pocket calls it `named`.
+    `own`: what it returns; `values`, `sources`: as of `Values.take`, once home has answered; `missing`: what of that is
+    not known yet. `makes`: it constructs an actor that its pocket calls so. `at`: how many items came before; `line`:
+    what the pocket is to be told of the call, in order."""
 
     number: int
     who: Caller
@@ -48,6 +65,9 @@ class Asked(Struct):
     own: list[Key]
     run: int = 0
     makes: Key | None = None
+    of: Asked | None = None
+    at: int = 0
+    line: deque[Asked] = field(default_factory=deque["Asked"])
     failed: bool = False
     values: list[Value] = []
     sources: list[Key | None] = []
@@ -55,6 +75,7 @@ class Asked(Struct):
     is_answered: bool = False
     to_come: set[Key] = field(default_factory=set[Key])  # objects whose bytes are read
     data: dict[Key, bytes | memoryview | None] = field(default_factory=dict[Key, "bytes | memoryview | None"])
+    is_settled: bool = False  # all is here that its pocket is to be told
 
 
 class CallsOut:
@@ -65,28 +86,27 @@ class CallsOut:
     values : Values
     send : callable (message)
         To the agent.
-    say : callable (who, number, message, keys)
-        To the pocket of a caller, which calls the call so. `keys`: what it may refer to from then on.
+    say : callable (who, number, at, message, keys)
+        To the pocket of a caller, which calls the call so, and had so many items before. `keys`: what it may refer to
+        from then on.
     is_there : callable (who) -> bool
         Whether a caller has a pocket still.
     made : callable (who, run, name, key)
         Who has made an actor, which its pocket calls by that name, holds it from now on.
-    refused : callable () -> Value
-        What a call gives of an actor that is known by its own name alone.
     """
 
     def __init__(
         self,
         values: Values,
         send: Callable[[Message], None],
-        say: Callable[[Caller, int, bytes, list[Key]], None],
+        say: Callable[[Caller, int, int, bytes, list[Key]], None],
         is_there: Callable[[Caller], bool],
         made: Callable[[Caller, int, Key, Key], None],
-        refused: Callable[[], Value],
     ) -> None:
         self._values, self._send, self._say = values, send, say
-        self._is_there, self._made, self._refused = is_there, made, refused
+        self._is_there, self._made = is_there, made
         self._asked: dict[int, Asked] = {}
+        self._read: dict[int, Asked] = {}  # of these, those that yield, and are read on
         self._n = 0
         self._agent: Key | None = None
         self._is_looking = False  # for it
@@ -94,6 +114,11 @@ class CallsOut:
 
     def __len__(self) -> int:
         return len(self._asked)
+
+    def _hears(self, asked: Asked) -> bool:
+        """Whether who has made that call can be told of it."""
+        who = asked.who
+        return self._is_there(who) and (isinstance(who, Living) or who.run == asked.run)
 
     # ---- to home
     def call(self, who: Caller, piece: Called, origin: int, known: dict[Key, Key]) -> dict[Key, Key]:
@@ -109,7 +134,9 @@ class CallsOut:
             values.hold(own)
             run = 0 if isinstance(who, Living) else who.run
             asked = self._asked[self._n] = Asked(self._n, who, piece.pocket, task.number, own, run, makes)
-            actor, why = (None, None) if task.actor is None else self._called(task.actor, known)
+            if task.stream >= 0:
+                self._read[self._n] = asked
+            actor, why = (None, None) if task.actor is None else self._called(task.actor, who, known)
             if why is None:
                 function, *refs = (values.tell(values.named(ref, known)) for ref in (task.function, *task.refs))
                 call = replace(
@@ -125,19 +152,27 @@ class CallsOut:
             self._send(Tasks(tasks))
         self._look_for_agent()
         for asked, why in refused:
-            asked.is_answered = asked.failed = True
-            asked.values, asked.sources = [why] * len(asked.own), [None] * len(asked.own)
-            self._settle(asked)
+            self._answer(asked, True, [why] * len(asked.own))
         return named
 
-    def _called(self, ref: Ref, known: dict[Key, Key]) -> tuple[Ref | None, Value | None]:
-        """What home calls an actor that a pocket calls; or why it cannot be called."""
+    def _called(self, ref: Ref, who: Caller, known: dict[Key, Key]) -> tuple[Ref | None, Value | None]:
+        """What home calls an actor that a pocket calls, or, if it lives here, what is told of it once more; or why it
+        cannot be called."""
         if (ref.slot, ref.generation) == AGENT:
             return Ref(*AGENT), None
-        actor = self._values.named(ref, known)
-        if isinstance(thing := self._values[actor], Object):
-            return Ref(*actor, yours=True), None
-        return None, self._refused() if thing.value.actor is not None else LOST
+        actor = self._actor(ref, who, known)
+        thing = self._values[actor]
+        if isinstance(thing, Own) and thing.value.actor is None:
+            return None, LOST
+        if isinstance(thing, Own) and not thing.n_told:  # home has let go of it
+            return None, GONE
+        return self._values.tell(actor), None
+
+    def _actor(self, ref: Ref, who: Caller, known: dict[Key, Key]) -> Key:
+        """The actor that a pocket names."""
+        if (ref.slot, ref.generation) == SELF and isinstance(who, Living):
+            return who.key
+        return self._values.named(ref, known)
 
     def _look_for_agent(self) -> None:
         if not self._for_agent:
@@ -174,12 +209,28 @@ class CallsOut:
         if there:
             self._send(Cancel(there))
 
-    def kill(self, piece: Kill) -> None:
+    def read(self, piece: Reads) -> None:
+        """So many items have been taken."""
+        for number, asked in list(self._read.items()):
+            if asked.pocket == piece.pocket and asked.named == piece.number:
+                self._send(Taken(number, piece.n, piece.closed))
+                if piece.closed:
+                    del self._read[number]
+
+    def forget(self, who: Caller) -> None:
+        """It reads nothing any more of what its calls yield: its run has ended."""
+        for number in [number for number, asked in self._read.items() if asked.who is who]:
+            del self._read[number]
+            self._send(Taken(number, 0, closed=True))
+
+    def kill(self, piece: Kill, who: Caller) -> None:
         """A pocket kills an actor."""
         assert piece.actor is not None
-        key = piece.actor.slot, piece.actor.generation
-        if key in self._values and isinstance(self._values[key], Object):
-            self._send(Kill(Told(*key), 0, piece.no_restart))
+        key = self._actor(Ref(piece.actor.slot, piece.actor.generation, yours=True), who, {})
+        thing = self._values[key]
+        lives_here = isinstance(thing, Own)
+        if not lives_here or (thing.value.actor is not None and thing.n_told):
+            self._send(Kill(Told(*key), 0, piece.no_restart, lives_here))
 
     # ---- from home
     def answered(self, result: Result) -> None:
@@ -194,10 +245,34 @@ class CallsOut:
         if asked is None or asked.is_answered or len(result.values) != len(asked.own):
             raise Fault(f"it answers call {result.number}, which it was not given, or was answered")
         if asked.makes is not None:
-            self._has_made(asked, result.actor, TAKEN)
+            self._has_made(asked, result.actor, GONE)
             return
-        asked.is_answered, asked.failed = True, bool(result.status)
-        for value in result.values:
+        self._answer(asked, bool(result.status), result.values)
+
+    def items(self, message: Items) -> None:
+        """Home says what a call has yielded.
+
+        Raises
+        ------
+        Fault
+            It is none that yields, or other items come next.
+        """
+        call = self._asked.get(message.number)
+        if call is None or call.is_answered or call.of is not None or call.makes is not None or message.at != call.at:
+            raise Fault(f"it sends items of call {message.number} that cannot be")
+        call.at += len(message.values)
+        own = [self._values.new(Value(OBJECT_PENDING), None).key for _ in message.values]
+        self._values.hold(own)
+        self._n += 1
+        part = Asked(self._n, call.who, call.pocket, call.named, own, call.run, of=call, at=message.at, line=call.line)
+        self._asked[self._n] = part
+        self._answer(part, False, message.values)
+
+    def _answer(self, asked: Asked, failed: bool, values: Sequence[Value]) -> None:
+        asked.is_answered, asked.failed = True, failed
+        self._read.pop(asked.number, None)
+        asked.line.append(asked)
+        for value in values:
             taken, source = self._values.take(value)
             asked.values.append(taken)
             asked.sources.append(source)
@@ -221,11 +296,11 @@ class CallsOut:
             assert thing.value is not None  # of an actor it is told at once
             value = thing.value
             self._values.hold([key])
-        if self._is_there(asked.who):
+        if self._hears(asked):
             if actor is not None and asked.makes is not None:
                 self._made(asked.who, asked.run, asked.makes, key)
             answer = Answered(asked.pocket, asked.named, actor is None, [Given(*key, value)], [], [])
-            self._say(asked.who, asked.named, encode(answer), [])
+            self._say(asked.who, asked.named, 0, encode(answer), [])
         if actor is not None:
             self._values.drop([key])
 
@@ -258,29 +333,38 @@ class CallsOut:
     def _settle(self, asked: Asked) -> None:
         for key, value, source in zip(asked.own, asked.values, asked.sources, strict=True):
             self._values.settle(key, value, source)
-        if self._is_there(asked.who):  # then it gets the bytes along
+        if self._hears(asked):  # then it gets the bytes along
             for key in self._values.reachable(asked.own):
                 if (blob := self._values[key].blob) is not None:
                     asked.to_come.add(key)
                     self._values.read(blob, partial(self._has_come, asked, key))
         if not asked.to_come:
-            self._tell(asked)
+            self._is_here(asked)
 
     def _has_come(self, asked: Asked, key: Key, data: bytes | memoryview | None) -> None:
         asked.to_come.discard(key)
         asked.data[key] = data
         if not asked.to_come:
-            self._tell(asked)
+            self._is_here(asked)
+
+    def _is_here(self, asked: Asked) -> None:
+        """All is that its pocket is to be told, once it is its turn."""
+        asked.is_settled = True
+        while asked.line and asked.line[0].is_settled:
+            self._tell(asked.line.popleft())
 
     def _tell(self, asked: Asked) -> None:
         del self._asked[asked.number]
-        if self._is_there(asked.who):
+        if self._hears(asked):
             data: list[bytes] = []
             given = {key: self._given(asked, key, data) for key in self._values.reachable(asked.own)}
             keys = [*given]
-            values = [given.pop(key) for key in asked.own]
-            answer = Answered(asked.pocket, asked.named, asked.failed, values, list(given.values()), data)
-            self._say(asked.who, asked.named, encode(answer), keys)
+            values, is_over = [given.pop(key) for key in asked.own], asked.of is None
+            answer = Answered(
+                asked.pocket, asked.named, asked.failed, values, list(given.values()), data, asked.at, is_over
+            )
+            # An item is the pocket's own: home knows it by no name.
+            self._say(asked.who, asked.named, asked.at, encode(answer), keys if is_over else [*given])
         self._values.drop(asked.own)
 
     def _given(self, asked: Asked, key: Key, data: list[bytes]) -> Given:

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from ...objstore._core import FAILURE_ACTOR_DIED, FAILURE_OBJECT_LOST, OBJECT_FAILED
-from ...scheduler.cluster.messages import Cancel, Home, Kill, Ref, Result, Shares, Task, Tasks, Value
+from ...scheduler.cluster.messages import Cancel, Home, Items, Kill, Ref, Result, Shares, Taken, Task, Tasks, Value
 from ...scheduler.sync.threads import ServiceThread
-from ..news import Line
-from ..parcels import MAKER, Answered, Given, Key, Uncalled
+from ..news import BEAT_S, Line
+from ..parcels import MAKER, Answered, Given, Key, Reads, Uncalled
 
-Asked = Task | Uncalled | Kill
+Asked = Task | Uncalled | Reads | Kill
 
 
 @dataclass(frozen=True)
@@ -76,15 +76,16 @@ class Calling:
         self._taken: set[Key] = set()  # of those that were answered, what has found its name taken
         self._lines: dict[Key, deque[Asked]] = {}  # by actor, so that none waits for what another line has
         self._open: dict[int, int] = {}  # calls without an answer, by number -> how many values each returns
+        self._come: dict[int, int] = {}  # of these, by number: how many items have come
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def unanswered(self) -> list[int]:
-        """The calls that have no answer, by number."""
-        return list(self._open)
+    def unanswered(self) -> dict[int, int]:
+        """The calls that have no answer, by number: how many items of each have come."""
+        return {number: self._come.get(number, 0) for number in list(self._open)}
 
-    def hear(self, message: Tasks | Cancel | Kill) -> None:
+    def hear(self, message: Tasks | Cancel | Taken | Kill) -> None:
         """The segment asks for that."""
         match message:
             case Tasks(tasks):
@@ -95,12 +96,22 @@ class Calling:
                     self._open[task.number] = task.n_returns
             case Cancel(numbers):
                 self._cancel(set(numbers))
+            case Taken(number, n, closed):
+                if number in self._open:
+                    self._line_of(number).append(Reads(self.pocket, number, n, closed))
             case Kill(actor):
                 assert actor is not None  # it makes none
                 self._line(actor.slot, actor.generation).append(message)
 
     def _line(self, *actor: int) -> deque[Asked]:
         return self._lines.setdefault((actor[0], actor[1]), deque())
+
+    def _line_of(self, number: int) -> deque[Asked]:
+        """In which what is said of a call is behind that."""
+        for line in self._lines.values():
+            if any(isinstance(ask, Task) and ask.number == number for ask in line):
+                return line
+        return self._line(-1, 0)
 
     def _cancel(self, numbers: set[int]) -> None:
         for line in self._lines.values():
@@ -111,7 +122,7 @@ class Calling:
         if numbers:
             self._line(-1, 0).append(Uncalled(self.pocket, sorted(numbers)))
 
-    def waiting(self, is_made: Callable[[Task], bool]) -> Iterator[list[Task] | Uncalled | Kill]:
+    def waiting(self, is_made: Callable[[Task], bool]) -> Iterator[list[Task] | Uncalled | Reads | Kill]:
         """What can be told of now, each actor's in order: calls of which `is_made` holds, together as far as that
         goes."""
         found = True
@@ -136,14 +147,21 @@ class Calling:
         """Whether something waits until it can be told of."""
         return bool(self._lines)
 
-    def answered(self, said: Answered) -> Result | None:
-        """The result of a call; None: it is known, or is not of this pocket. `said.objects` are to be known by then."""
-        if said.pocket != self.pocket or self._open.pop(said.number, None) is None:
+    def answered(self, said: Answered) -> Result | Items | None:
+        """The result of a call, or what it has yielded; None: it is known, something before it is not, or it is not of
+        this pocket. `said.objects` are to be known by then."""
+        number = said.number
+        if said.pocket != self.pocket or number not in self._open or self._come.get(number, 0) != said.at:
             return None
         values = [with_bytes(given, said.data) for given in said.values]
-        if (made := self._begun.get(said.number)) is not None and values[0].code == FAILURE_ACTOR_DIED:
+        if not said.is_over:
+            self._come[number] = said.at + len(values)
+            return Items(number, said.at, values)
+        del self._open[number]
+        self._come.pop(number, None)
+        if (made := self._begun.get(number)) is not None and values[0].code == FAILURE_ACTOR_DIED:
             self._taken.add(made)
-        return Result(said.number, int(said.failed), values)
+        return Result(number, int(said.failed), values)
 
     def begin_making(self, call: Task, made: Key) -> Task:
         """That is told of: the constructor."""
@@ -164,6 +182,7 @@ class Calling:
     def abandon(self) -> list[Result]:
         """Nobody will answer those that are open: what they are told then."""
         lost, self._open, self._lines = self._open, {}, {}
+        self._come.clear()
         return [Result(number, 1, [Value(OBJECT_FAILED, code=FAILURE_OBJECT_LOST)] * n) for number, n in lost.items()]
 
 
@@ -243,7 +262,7 @@ class Attendant:
             wakes.register(fd, select.POLLIN)
         while not self._is_over:
             self._look()  # at first, too: the segment tells of nothing at which nobody has looked
-            for fd, _ in wakes.poll():
+            for fd, _ in wakes.poll(BEAT_S * 1000):  # who reads what a call yields may end without a word
                 os.read(fd, 4096)
 
     def end(self) -> None:

@@ -22,7 +22,7 @@ from ...scheduler.worker import leaving
 from .. import pocket
 from ..interface import Outcome
 from ..news import Line
-from ..parcels import decode_work
+from ..parcels import Large, decode_work
 from .calling import or_end
 from .process import LISTENS, Answer, Asked, decode_asked, encode
 from .serving import ServingPocket
@@ -40,7 +40,7 @@ class _ToParent(Line):
         with self._sends:
             self.connection.send_bytes(encode(answer))
 
-    def say(self, message: bytes, large: Sequence[bytes]) -> bool:
+    def say(self, message: bytes, large: Sequence[Large]) -> bool:
         """Tell what the pocket says."""
         self.send(Answer(0, message, [bytes(one) for one in large]))
         return True

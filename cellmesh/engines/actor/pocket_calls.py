@@ -2,7 +2,8 @@
 tells of them as they become known, and takes in the answers. See `calling`.
 
 Two of those that are called live nowhere: the session's agent, which knows names and the key-value store, and who makes
-actors at home. A pocket has a stand-in of either from when a task wants it.
+actors at home. A pocket has a stand-in of either from when a task wants it, and one of the actor that lives in it, by
+which that calls itself as others do: by home, in their order.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from msgspec.structs import replace
 from ...exceptions import ObjectStoreFullError
 from ...objstore._core import OBJECT_PENDING, Client
 from ...refs import ObjectRef
-from ...scheduler.cluster.messages import Actor, Ref, Released, Result, Results, Task, Told, Value
+from ...scheduler.cluster.messages import Actor, Items, Ref, Released, Result, Results, Task, Told, Value
 from ...scheduler.cluster.peer.peer import Peer
 from ..news import SAY_S, Line, News
-from ..parcels import MAKER, Answered, Called, Given, Key
+from ..parcels import MAKER, SELF, Answered, Called, Given, Key, Large
 from .calling import Calling, Hearing, Making
 
 REST_S = 0.05  # a task waits for an answer for so long before it leaves its CPU to others
-NOBODY = Actor(0, (1 << 16) - 1, [])  # how calls of these two run: at the same time
+NOBODY = Actor(0, (1 << 16) - 1, [])  # how calls of the first two run: at the same time
 ABOUT_NOBODY = "Home", "", "", 0, b"", (), None  # as an actor's object has it
 
 
@@ -46,6 +47,7 @@ class PocketCalls(ABC):
 
     def __init__(self, worker: Client, wake_fd: Callable[[], int]) -> None:
         self._worker, self._wake_fd = worker, wake_fd
+        self._actor: Key | None = None  # that lives here
         self._names: Counter[Key] = Counter()  # of what it has made and refers to, and home knows -> how often told of
         self._calling = Calling()
         self._news = News(unanswered=self._calling.unanswered)
@@ -59,7 +61,7 @@ class PocketCalls(ABC):
 
     # ---- what the pocket has besides
     @abstractmethod
-    def _export(self, ref: Ref, large: list[bytes], told: Counter[Key], made: dict[Key, Given]) -> None: ...
+    def _export(self, ref: Ref, large: list[Large], told: Counter[Key], made: dict[Key, Given]) -> None: ...
 
     @abstractmethod
     def _let_go(self, told: Counter[Key], made: dict[Key, Given], stays_here: bool) -> list[Key]: ...
@@ -99,7 +101,8 @@ class PocketCalls(ABC):
             self._tell_calls()
 
     def stand_in(self, key: Key) -> ObjectRef[Any]:
-        """By which a task calls the session's agent, `AGENT`, or who makes actors, `MAKER`.
+        """By which a task calls the session's agent, `AGENT`, who makes actors, `MAKER`, or the actor whose method it
+        is, `SELF`.
 
         Raises
         ------
@@ -111,12 +114,21 @@ class PocketCalls(ABC):
         about = self._worker.put(ABOUT_NOBODY)
         with self._lock:
             if (slot := self._peer.objects.imported(key)) is None:
-                value = replace(self._peer.objects.value(about._slot), actor=NOBODY)
+                if key == SELF:
+                    assert self._actor is not None  # the caller has looked
+                    value = self._peer.objects.value(self._actor[0])
+                else:
+                    value = replace(self._peer.objects.value(about._slot), actor=NOBODY)
                 slot = self._peer.objects.resolve(Ref(*key, value=value))
                 self._peer.look()  # from then on its calls are told of
             if slot is None:
                 raise ObjectStoreFullError("a task on an engine has no room left for what it asks of its session")
             return self._worker.ref_at(slot)
+
+    @property
+    def is_constructed(self) -> bool:
+        """Whether an actor lives here, of which home knows."""
+        return self._actor is not None
 
     # ---- what it makes
     def describe(self, meta: tuple[Any, ...], actor: Actor) -> Value | None:
@@ -153,7 +165,7 @@ class PocketCalls(ABC):
             return
         for asked in self._calling.waiting(self._may_be_told):
             if isinstance(asked, list):
-                large: list[bytes] = []
+                large: list[Large] = []
                 news.add(self._called(asked, large), large)
             else:
                 news.add(asked)
@@ -167,7 +179,7 @@ class PocketCalls(ABC):
         (slot,) = self._peer.tasks_out.results_of(task.number)
         return slot, self._peer.remote_node.generation(slot)
 
-    def _called(self, tasks: list[Task], large: list[bytes]) -> Called:
+    def _called(self, tasks: list[Task], large: list[Large]) -> Called:
         told: Counter[Key] = Counter()
         made: dict[Key, Given] = {}
         sent: list[Task] = []
@@ -222,15 +234,19 @@ class PocketCalls(ABC):
     def _take_answer(self, said: Answered) -> None:
         for given in said.objects:
             self._resolve(given, said.data)
-        if (result := self._calling.answered(said)) is not None:
+        if (answer := self._calling.answered(said)) is None:
+            return
+        if isinstance(answer, Items):
+            self._peer.receive(answer)
+        else:
             made = self._calling.has_made(said.number)
-            if made is not None and result.status:
+            if made is not None and answer.status:
                 self._release({made: 1})
             elif made is not None:
                 self._names[made] += 1  # home knows it by now
-            self._peer.receive(Results([result]))
-            self._peer.look()
-            self._note_answer()
+            self._peer.receive(Results([answer]))
+        self._peer.look()
+        self._note_answer()
 
     def _note_answer(self) -> None:
         self._answered.notify_all()

@@ -29,7 +29,7 @@ from ...scheduler.worker import actor as worker_actor
 from ...scheduler.worker.main import interrupter
 from ..interface import Outcome
 from ..news import SAY_S, Line, News
-from ..parcels import CLOSED, Answered, Done, Key, Work, decode_said, encode
+from ..parcels import CLOSED, Answered, Done, Key, Large, Work, decode_said, encode
 from ..pocket import Full, Pocket
 from .calling import or_end
 
@@ -160,7 +160,7 @@ class ServingPocket(Pocket):
 
     def _look(self) -> None:
         """See what has become of the calls, and tell of those that have ended."""
-        ended: list[tuple[_Call, Done, list[bytes]]] = []
+        ended: list[tuple[_Call, Done, list[Large]]] = []
         with self._lock:
             self._peer.look()
             self._tell_calls()
@@ -172,9 +172,9 @@ class ServingPocket(Pocket):
         for call, done, large in ended:
             self._end(call, done, large)
 
-    def _take_told(self, call: _Call, ended: list[tuple[_Call, Done, list[bytes]]]) -> None:
+    def _take_told(self, call: _Call, ended: list[tuple[_Call, Done, list[Large]]]) -> None:
         while call.told and self._is_known(call):
-            large: list[bytes] = []
+            large: list[Large] = []
             message = call.told.popleft()
             if isinstance(message, Items):
                 call.news.add(self._yielded(message, large), large)
@@ -187,7 +187,7 @@ class ServingPocket(Pocket):
             return super()._news_of_calls()
         return next((call.news for call in self._calls.values() if not call.is_over), None)
 
-    def _end(self, call: _Call, done: Done, large: list[bytes]) -> None:
+    def _end(self, call: _Call, done: Done, large: list[Large]) -> None:
         run, at, news = call.news.end(large)
         call.over(Outcome(encode(replace(done, run=run, at=at, news=news)), large))
         with self._ended:

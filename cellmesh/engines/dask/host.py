@@ -192,7 +192,7 @@ class HostLine(Line):
     def __init__(self, client: Any, queue: Any, actor: int) -> None:
         self._client, self._queue, self._actor = client, queue, actor
 
-    def say(self, message: bytes, large: Sequence[bytes]) -> bool:
+    def say(self, message: bytes, large: Sequence[bytes | memoryview]) -> bool:
         """Tell the engine's process something."""
         put(self._client, self._queue, Told(self._actor, SAID, data=message), large)
         return True

@@ -73,7 +73,7 @@ class WorkerLine(Line):
         self._has_seceded = False
         self.said: tuple[str, int] = "", 0
 
-    def say(self, message: bytes, large: Sequence[bytes]) -> bool:
+    def say(self, message: bytes, large: Sequence[bytes | memoryview]) -> bool:
         """Tell the engine's process something."""
         if self._queue is None:
             self._worker.log_event(self._session, message)

@@ -20,7 +20,7 @@ from ...scheduler.sync.threads import ServiceThread
 from ..actor.process import ActorProcess
 from ..interface import Outcome
 from ..news import Line
-from ..parcels import Work
+from ..parcels import Large, Work
 
 MOST = 4  # of one worker; the one that was used last the longest time ago goes first
 KEEP_S = 60.0  # for the next task, at most
@@ -51,7 +51,7 @@ class _LineOfNow(Line):
         if heard is not None:
             heard.end()
 
-    def say(self, message: bytes, large: Sequence[bytes]) -> bool:
+    def say(self, message: bytes, large: Sequence[Large]) -> bool:
         """Tell the engine's process something. Returns when that has it."""
         line = self.of
         while line is not None and not line.say(message, large):

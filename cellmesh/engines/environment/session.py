@@ -14,7 +14,7 @@ from ...session.session import Session
 from ..actor.calling import Making
 from ..actor.pocket_calls import PocketCalls
 from ..calls import amounts
-from ..parcels import AGENT, MAKER
+from ..parcels import AGENT, MAKER, SELF
 from . import folder
 
 
@@ -113,6 +113,23 @@ class PocketSession(Session):
         )
         handle = submit(*args, **kwargs)
         return handle if self.asks.make(handle, making) else None
+
+    def called(self, actor: ObjectRef[Any]) -> ObjectRef[Any]:
+        """An actor calls itself as others do, from home, where its calls stand in line.
+
+        Raises
+        ------
+        EngineUnsupportedError
+            It is being constructed: home does not know it.
+        """
+        info = self.client.actor_info()
+        if info is None or info["object"] != actor:
+            return actor
+        if not self.asks.is_constructed:
+            self.refuse_on_engine(
+                "a call by the own handle of an actor", "its constructor cannot make it: call the method itself"
+            )
+        return self.asks.stand_in(SELF)
 
     def package_dir(self) -> str:
         """Below which folders of the driver's are unpacked."""

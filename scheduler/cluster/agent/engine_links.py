@@ -23,6 +23,7 @@ from ...local_scheduler.policy import backoff_s, tells_failure
 from ...system import processes
 from .. import messages
 from ..engine import EngineDown, EngineUp, EngineUsed, FromEngine
+from ..net import shared_frames
 from ..net.line import Line
 from ..store.control_store import ControlStore
 from . import engine_head, events
@@ -184,9 +185,11 @@ class EngineLinks:
     # ---- its process
     def _start(self) -> None:
         here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        frames = shared_frames.make()
         with there:
-            self._pid = spawn(self._module, self._config, there.fileno())
-        self._line = Line(here, FromEngine)
+            self._pid = spawn(self._module, self._config, there.fileno(), frames)
+        self._line = Line(here, FromEngine, shared_frames.SharedFrames(frames, is_first=True))
+        os.close(frames)
         self._reason, self._kind = "", "other"
         self.poll.register(here.fileno(), select.POLLIN)
 

@@ -1,5 +1,6 @@
 """A connection of two processes of this machine over which peers speak: messages in order, with a frame of bytes behind
-each, over a unix stream socket. Nothing is lost on it but with one of the two, so nothing is numbered.
+each, over a unix stream socket. Nothing is lost on it but with one of the two, so nothing is numbered. A large frame
+lies in memory that both have, if there is such and it has room.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from ...ipc.fitting import encode
 from ...ipc.transport import ConnectionLost, ProtocolError, decode, decoder
 from ..messages import CHUNK_BYTES, MAX_FRAME_BYTES, Frame, Message
 from .reliable import BUDGET_BYTES, WINDOW_BYTES, Overrun
+from .shared_frames import LEAST_BYTES, SharedFrames
 
 _sizes = struct.Struct("<II")  # of a message, and of what comes behind it
+SHARED = 1 << 31  # with the latter: it lies in shared memory
 READ_BYTES = 64 << 10  # of messages; what comes behind one is read into its place
 
 
@@ -27,15 +30,17 @@ class Line:
         Connected, of type SOCK_STREAM; owned by the line from now on.
     accepts : type
         The union of messages that may arrive.
+    shared : SharedFrames or None
+        What both ends have besides.
 
     Notes
     -----
     For one thread. Nothing ever waits: what the socket does not take is kept until `flush`.
     """
 
-    def __init__(self, sock: socket.socket, accepts: Any) -> None:
+    def __init__(self, sock: socket.socket, accepts: Any, shared: SharedFrames | None = None) -> None:
         sock.setblocking(False)
-        self._sock, self._decoder = sock, decoder(accepts)
+        self._sock, self._decoder, self._shared = sock, decoder(accepts), shared
         self._out: deque[memoryview] = deque()
         self._kept_bytes = 0
         self._buffer, self._in = bytearray(READ_BYTES), bytearray()
@@ -70,8 +75,9 @@ class Line:
             raise ValueError(f"{what} is too large a message")
         if self._kept_bytes + len(data) + len(behind) > BUDGET_BYTES:
             raise Overrun(f"{self._kept_bytes >> 20} MiB wait for a process that does not read")
-        head = memoryview(_sizes.pack(len(data), len(behind)) + data)
-        for part in (head, behind) if len(behind) else (head,):
+        is_shared = self._shared is not None and len(behind) >= LEAST_BYTES and self._shared.put(behind)
+        head = memoryview(_sizes.pack(len(data), len(behind) | (SHARED if is_shared else 0)) + data)
+        for part in (head, behind) if len(behind) and not is_shared else (head,):
             self._out.append(part)
             self._kept_bytes += len(part)
         self.flush()
@@ -106,7 +112,8 @@ class Line:
 
     # ---- receiving
     def receive_ready(self) -> list[tuple[Any, Frame]]:
-        """The messages that are here, each with what came behind it.
+        """The messages that are here, each with what came behind it. What of that lies in shared memory is there until
+        this is called again.
 
         Raises
         ------
@@ -115,6 +122,8 @@ class Line:
         ProtocolError
             What arrives is no message of this line.
         """
+        if self._shared is not None:
+            self._shared.release()
         try:
             if self._frame is None:
                 return self._receive_messages()
@@ -132,12 +141,17 @@ class Line:
         with memoryview(self._in) as here:
             while at + _sizes.size <= len(here):
                 n_message, n_frame = _sizes.unpack_from(here, at)
-                if n_message > MAX_FRAME_BYTES or n_frame > CHUNK_BYTES:
+                is_shared, n_frame = bool(n_frame & SHARED), n_frame & ~SHARED
+                if n_message > MAX_FRAME_BYTES or n_frame > CHUNK_BYTES or (is_shared and self._shared is None):
                     raise ProtocolError(f"a message of {n_message:,} + {n_frame:,} bytes")
                 begin = at + _sizes.size + n_message
                 if begin > len(here):
                     break
                 message = decode(self._decoder, bytes(here[begin - n_message : begin]))
+                if is_shared and self._shared is not None:
+                    found.append((message, self._shared.take(n_frame)))
+                    at = begin
+                    continue
                 frame = bytes(here[begin : begin + n_frame])
                 at = begin + len(frame)
                 if len(frame) == n_frame:
@@ -163,4 +177,5 @@ class Line:
     def close(self) -> None:
         """Give the descriptor back."""
         self._out.clear()
+        self._shared = None
         self._sock.close()

@@ -137,6 +137,15 @@ class Actors:
 
     def at_home(self, key: tuple[int, int]) -> int | None:
         """The slot of an actor of this node that lives there, as the peer calls it, which tells of it once more."""
+        found = self._living(key)
+        if found is None:
+            return None
+        actor, slot, n_told = found
+        actor.there = Told(*key, n_told + 1)
+        return slot
+
+    def _living(self, key: tuple[int, int]) -> tuple[There, int, int] | None:
+        """It, its slot, and how often it was told of."""
         index = self._lives.get(key)
         if index is None:
             return None
@@ -144,8 +153,7 @@ class Actors:
         slot, generation = actor.home
         if actor.there is None or self._remote_node.generation(slot) != generation:
             return None  # its last handle here has gone
-        actor.there = Told(*key, actor.there.n + 1)
-        return slot
+        return actor, slot, actor.there.n
 
     def checkpoint_of(self, slot: int) -> Ref | None:
         """What an actor of this node begins with."""
@@ -365,10 +373,17 @@ class Actors:
         return ref
 
     def _called(self, task: Task) -> int | None:
-        """The slot of the actor that a call of the peer is for; None: it has ended, as the peer knows by now."""
+        """The slot of the actor that a call of the peer is for; None: it has ended, as the peer knows by now, or has
+        been let go of here, which the call is answered with."""
         assert task.actor is not None
-        slot = self._objects.own(task.actor.slot, task.actor.generation) if task.actor.yours else None
-        if slot is None or self._remote_node.actor(slot) is None:
+        key = task.actor.slot, task.actor.generation
+        slot = self._objects.own(*key) if task.actor.yours else self.at_home(key)
+        if slot is None:
+            gone = Value(OBJECT_FAILED, code=FAILURE_ACTOR_DIED)
+            self._peer.send(Results([Result(task.number, 1, [gone] * task.n_returns)]))
+            self._peer.send(Released([Told(*key)]))
+            return None
+        if self._remote_node.actor(slot) is None:
             raise ForeignFault(f"it calls object {task.actor.slot}, which is no actor here")
         here = self._here.get(slot)
         return None if here is not None and here.has_ended else slot
@@ -458,7 +473,10 @@ class Actors:
 
     def kill(self, message: Kill, constructor: TaskIn | None) -> None:
         """End an actor here: of the peer, or one of which it has a handle."""
-        if message.actor is not None:
+        if message.actor is not None and message.lives_here:
+            if (found := self._living((message.actor.slot, message.actor.generation))) is not None:
+                self._remote_node.kill(found[1], message.no_restart)
+        elif message.actor is not None:
             slot = self._objects.own(message.actor.slot, message.actor.generation)
             if self._remote_node.actor(slot) is None:
                 raise ForeignFault(f"it kills object {slot}, which is no actor here")

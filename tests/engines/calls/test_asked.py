@@ -10,7 +10,7 @@ from engines.home import Home, Tree
 
 from cellmesh.engines.fake_engine import Faults
 from cellmesh.engines.interface import Capabilities, Said
-from cellmesh.engines.parcels import AGENT, Answered, Called, Given, Progress, decode_said, encode
+from cellmesh.engines.parcels import AGENT, Answered, Called, Given, Progress, Reads, decode_said, encode
 from cellmesh.engines.values import Fault
 
 POCKET, FUNCTION, RESULT = 77, (9, 1), (10, 1)  # what the pocket calls itself, and what it has made
@@ -30,14 +30,16 @@ class Calls:
         self.asked: list[m.Task] = []
         self.looked_for: list[m.Find] = []
         self.printed: list[str] = []
+        self.taken: list[m.Taken] = []
         home.engine.say = lambda handle, message: self.said.append(decode_said(message))
+        self._of_home, home._heard = home._heard, self._heard
 
-    def call(self, at: int = 0, run: int = 1) -> None:
+    def call(self, at: int = 0, run: int = 1, stream: int = -1) -> None:
         """The pocket tells of a call."""
         assert self.actor.key is not None
         function = Given(*FUNCTION, m.Value(OBJECT_READY, 3, b"add"))
         actor = m.Ref(*self.actor.key, yours=True)
-        task = m.Task(5, m.Ref(*FUNCTION), {}, b"", [actor], 0, 1, 0, 0, actor=actor)
+        task = m.Task(5, m.Ref(*FUNCTION), {}, b"", [actor], 0, 1, 0, 0, actor=actor, stream=stream)
         made = [function] if at == 0 else []
         self.tell(Progress(self.number, run, at, [Called(POCKET, [task], [[RESULT]], made, [])]))
 
@@ -46,17 +48,23 @@ class Calls:
         self.hear()
 
     def hear(self) -> None:
-        """What the engine's side says by now, the calls apart."""
+        """What the engine's side says by now."""
         said, self.home._said = [*self.home._said], type(self.home._said)()
         for message, frame in said:
-            if isinstance(message, m.Tasks):
-                self.asked += message.tasks
-            elif isinstance(message, m.Find):
+            self._heard(message, frame)
+
+    def _heard(self, message: m.ToPeer, frame: bytes) -> None:
+        match message:
+            case m.Tasks(tasks):
+                self.asked += tasks
+            case m.Find():
                 self.looked_for.append(message)
-            elif isinstance(message, m.Output):
+            case m.Output():
                 self.printed.append(message.text)
-            else:
-                self.home._heard(message, frame)
+            case m.Taken():
+                self.taken.append(message)
+            case _:
+                self._of_home(message, frame)
 
     def make(self, run: int = 1) -> None:
         """The pocket tells of an actor that it makes."""
@@ -69,6 +77,17 @@ class Calls:
         function = Given(9, 2 + at, m.Value(OBJECT_READY, 4, b"find"))
         task = m.Task(number, m.Ref(9, 2 + at), {}, b"", [], 0, 1, 0, 0, actor=m.Ref(*AGENT, yours=True))
         self.tell(Progress(self.number, 1, at, [Called(POCKET, [task], [[(10, 2 + at)]], [function], [])]))
+
+    def items(self, at: int, *values: m.Value, number: int = 1) -> None:
+        """Home tells what the call has yielded."""
+        self.home._say(m.Items(number, at, list(values)))
+        self.hear()
+
+    def large(self) -> tuple[m.Value, bytes]:
+        """A value of home's."""
+        tree = self.home.make(Tree(bytes(2 * m.MAX_INLINE_BYTES)))
+        ref = self.home._tell(tree)
+        return m.Value(OBJECT_READY, len(tree.data), b"", there=m.Ref(ref.slot, ref.generation)), tree.data
 
     def answer(self, value: m.Value, number: int = 1) -> None:
         self.home._say(m.Results([m.Result(number, 0, [value])]))
@@ -106,14 +125,13 @@ def test_a_call_is_made_once_in_the_callers_name(calls: Calls) -> None:
 
 def test_a_large_answer_brings_its_bytes(calls: Calls) -> None:
     calls.call()
-    large = calls.home.make(Tree(bytes(2 * m.MAX_INLINE_BYTES)))
-    ref = calls.home._tell(large)
-    calls.answer(m.Value(OBJECT_READY, len(large.data), b"", there=m.Ref(ref.slot, ref.generation)))
+    value, data = calls.large()
+    calls.answer(value)
     while not calls.said:
         assert calls.home.engine.work()  # which brings what is large
     (answer,) = calls.said
     (given,) = answer.values
-    assert answer.data[given.blob] == large.data
+    assert answer.data[given.blob] == data
     end(calls)
 
 
@@ -148,7 +166,8 @@ def test_what_is_no_answer_is_a_fault(calls: Calls) -> None:
 def test_an_answer_is_said_again_once_it_is_late_and_not_known_to_be_heard(calls: Calls) -> None:
     calls.call()
     calls.answer(SMALL)
-    for unanswered, n_said in ([5], 1), ([5], 2), ([5], 3), ([], 3), ([5], 3):  # at first it may be on its way
+    late = [({5: 0}, 1), ({5: 0}, 2), ({5: 0}, 3), ({}, 3), ({5: 0}, 3)]
+    for unanswered, n_said in late:  # at first it may be on its way
         calls.tell(Progress(calls.number, 1, 1, [], unanswered=unanswered))
         assert len(calls.said) == n_said
     end(calls)
@@ -197,8 +216,8 @@ def test_an_actor_is_made_at_home_and_held_for_its_maker(calls: Calls) -> None:
 
 def test_a_name_that_is_taken_and_a_segment_that_is_full_are_told_apart(calls: Calls) -> None:
     calls.make(run=1)
-    calls.make(run=2)
     calls.home._say(m.Results([m.Result(1, 1, [])]))
+    calls.make(run=2)
     calls.home._say(m.Returned([2]))
     calls.hear()
     codes = [given.value.code for answer in calls.said for given in answer.values]
@@ -248,3 +267,115 @@ def test_what_comes_by_a_quicker_way_waits_for_what_was_said_before(calls: Calls
     calls.tell(Progress(calls.number, 1, 0, [first]))
     assert calls.printed == ["later"]
     end(calls)
+
+
+# ---------------------------------------------------------------- calls that yield
+def test_items_are_told_in_their_order_and_the_end_behind_them(calls: Calls) -> None:
+    calls.call(stream=2)
+    assert [task.stream for task in calls.asked] == [2]
+    value, data = calls.large()
+    calls.items(0, value, SMALL)
+    calls.items(2, SMALL)
+    calls.answer(SMALL)
+    assert not calls.said  # what is large is on its way
+    while not calls.said:
+        assert calls.home.engine.work()
+    assert [(said.number, said.at, said.is_over) for said in calls.said] == [(5, 0, False), (5, 2, False), (5, 3, True)]
+    first, second = calls.said[0].values
+    assert (calls.said[0].data[first.blob], second.value.data) == (data, b"yes")
+    end(calls)
+
+
+def test_home_is_told_how_far_its_items_are_read(calls: Calls) -> None:
+    calls.call(stream=2)
+    calls.items(0, SMALL)
+    calls.tell(Progress(calls.number, 1, 1, [Reads(POCKET, 5, 1), Reads(POCKET, 6, 9), Reads(POCKET + 1, 5, 9)]))
+    assert calls.taken == [m.Taken(1, 1)]
+    calls.tell(Progress(calls.number, 1, 4, [Reads(POCKET, 5, 1, closed=True)]))
+    calls.home.drain()  # the caller has ended
+    calls.hear()
+    assert calls.taken[1:] == [m.Taken(1, 1, closed=True)]
+    calls.answer(SMALL)
+    end(calls)
+
+
+@pytest.mark.parametrize("ends", ["it ends", "it begins again"])
+def test_what_a_run_that_has_ended_was_reading_is_not_read_on(calls: Calls, ends: str) -> None:
+    calls.call(stream=0)
+    calls.items(0, SMALL)
+    if ends == "it ends":
+        calls.home.drain()
+    else:
+        calls.tell(Progress(calls.number, 2, 0, []))
+    calls.hear()
+    assert calls.taken == [m.Taken(1, 0, closed=True)]
+    calls.items(1, calls.large()[0])  # that was on its way
+    calls.answer(SMALL)
+    assert len(calls.said) == 1  # of the first
+    end(calls)
+
+
+def test_items_are_said_again_from_the_first_that_has_not_come(calls: Calls) -> None:
+    calls.call(stream=0)
+    for at in range(3):
+        calls.items(at, SMALL)
+    calls.tell(Progress(calls.number, 1, 1, [], unanswered={5: 0}))  # they may be on their way
+    calls.said.clear()
+    calls.tell(Progress(calls.number, 1, 1, [], unanswered={5: 1}))
+    assert [said.at for said in calls.said] == [1, 2]
+    calls.answer(SMALL)
+    end(calls)
+
+
+def test_items_that_cannot_be_are_a_fault(calls: Calls) -> None:
+    calls.call(stream=0)
+    for number, at in (99, 0), (1, 1):
+        with pytest.raises(Fault):
+            calls.items(at, SMALL, number=number)
+
+
+# ---------------------------------------------------------------- actors that live there
+class Lives(Calls):
+    """Whose actor lives there, and which a task there calls by the name that it has there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.home.drain()
+        self.home.create()
+        self.home.drain()
+        ((key, _),) = self.home.actors.items()
+        self.actor = Tree(b"", key=key)
+        self.home.submit_with([self.home.functions[0]], 0)
+        self.number = max(self.home.open)
+        self.living = self.home.peer._values._own[key]
+        # As a task has it that is given what the actor has made of its own handle.
+        self.home.peer._calls[self.number].needs.append(key)
+        self.home.peer._values.hold([key])
+
+
+def test_an_actor_that_lives_there_is_called_at_home_by_the_name_that_it_has_there() -> None:
+    calls = Lives()
+    calls.call()
+    (task,) = calls.asked
+    assert calls.actor.key is not None
+    assert task.actor == m.Ref(*calls.actor.key)
+    assert calls.living.n_told == 3  # as its actor, and among its arguments
+
+
+def test_one_that_home_has_let_go_of_is_dead() -> None:
+    calls = Lives()
+    calls.living.n_told = 0
+    calls.call()
+    assert not calls.asked
+    (answer,) = calls.said
+    assert (answer.failed, answer.values[0].value.code) == (True, FAILURE_ACTOR_DIED)
+
+
+def test_one_that_lives_there_is_killed_by_the_name_that_it_has_there() -> None:
+    calls = Lives()
+    assert calls.actor.key is not None
+    kill = m.Kill(m.Told(*calls.actor.key), 0, True)
+    heard: list[m.Message] = []
+    calls.home.peer._calls_out._send = heard.append
+    calls.tell(Progress(calls.number, 1, 0, [kill]))
+    assert heard == [m.Kill(m.Told(*calls.actor.key), 0, True, lives_here=True)]

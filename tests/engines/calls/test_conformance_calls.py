@@ -14,7 +14,7 @@ from support.flags import Flag
 from support.waiting import wait_until
 
 import cellmesh as cm
-from cellmesh.exceptions import ActorDiedError, EngineUnsupportedError, TaskCancelledError
+from cellmesh.exceptions import ActorDiedError, TaskCancelledError
 
 PATIENCE_S = 120.0  # Ray begins a process for each actor, which takes its time
 calls = pytest.mark.capability("actor_calls")
@@ -328,29 +328,3 @@ def test_tasks_that_wait_for_an_actor_leave_their_cpus_to_it(on_engine: ModuleTy
     goes_on.set()
     waits.wait()
     assert sorted(get(calls)) == list(range(2, 10))
-
-
-def test_what_is_not_possible_there_is_told_with_the_way_out(on_engine: ModuleType) -> None:
-    @on_engine.remote
-    class Own:
-        def call(self) -> Any:
-            return on_engine.get_runtime_context().current_actor.call.remote()
-
-        def kill(self) -> None:
-            on_engine.kill(on_engine.get_runtime_context().current_actor)
-
-        def items(self) -> Any:
-            yield 1
-
-    @on_engine.remote
-    def read(own: Any) -> list[Any]:
-        return list(own.items.remote())
-
-    own = Own.remote()
-    for ref, remedy in [
-        (own.call.remote(), "call the method itself"),
-        (own.kill.remote(), "call the method itself"),
-        (read.remote(own), "have the method return a list"),
-    ]:
-        with pytest.raises(EngineUnsupportedError, match=remedy):
-            get(ref)
