@@ -60,5 +60,5 @@ def is_open(address: str, environ: Mapping[str, str]) -> str:
     return (
         ""
         if prefix != "ray://" or is_closed
-        else "RAY_USE_TLS=1 and RAY_AUTH_MODE=token, here and there, keep them out"
+        else "RAY_USE_TLS=1, or RAY_AUTH_MODE=token, here and there keeps them out"
     )

@@ -58,5 +58,5 @@ def test_packages_that_are_sent_come_before_what_the_job_is_to_have() -> None:
 def test_an_address_where_nothing_listens_is_said_at_once() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        with pytest.raises(EngineUnreachableError, match="no Ray cluster at ray:127.*Try another"):
+        with pytest.raises(EngineUnreachableError, match=r"no Ray cluster at ray:127.*Try another"):
             check_listens("ray:", f"127.0.0.1:{free.getsockname()[1]}", "Try another")

@@ -1,8 +1,8 @@
 """The process that has Ray Client, for an engine's process outside of Ray's cluster: see `outside`, which begins it.
 
-It carries requests to the relay, and answers back, over two connections, *lanes*: what is given by one, what is taken by
-the other. If Ray Client's line breaks, or hangs, this process ends, or is killed, and another one finds the relay by its
-name. If who has begun it ends, or wants no more, it has the relay end.
+It carries requests to the relay, and answers back, over two connections, *lanes*: what is given by one, what is taken
+by the other. If Ray Client's line breaks, or hangs, this process ends, or is killed, and another one finds the relay by
+its name. If who has begun it ends, or wants no more, it has the relay end.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .relay import NAMESPACE, Relay
 
 PREFIX = "ray://"
 HINT = (
-    'Ray Client\'s port is 10001 where `ray start --head` was given no --ray-client-server-port; "ray:HOST:6379" is for '
-    "machines of the cluster"
+    "Ray Client's port is 10001 where `ray start --head` was given no --ray-client-server-port; "
+    '"ray:HOST:6379" is for machines of the cluster'
 )
 HEAD = {"node:__internal_head__": 0.001}  # where the cluster's own processes are: no autoscaler takes that away
 METHODS = ("give", "take")  # by lane

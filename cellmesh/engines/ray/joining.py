@@ -1,4 +1,4 @@
-"""How a job of Ray's begins, within the cluster and by Ray Client, and what its workers are sent. Ray is imported late."""
+"""How a job of Ray's begins, within the cluster and by Ray Client, and what its workers are sent."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Ray as an engine from outside of its cluster: `init(address="ray://HOST:10001")`, by Ray Client (decision 161).
 
 Ray Client has no streams, makes no promise about what was under way when its line breaks, and can hang then. So it only
-carries requests to a *relay* within the cluster, which is what submits there, by `RayEngine`; and it does so in a process
-of its own (`client`), which is killed when no answer comes. The next one finds the relay as it was left. What goes to and
-fro is numbered (`relay.pieces`), so nothing is lost, and nothing is done twice.
+carries requests to a *relay* within the cluster, which is what submits there, by `RayEngine`; and it does so in a
+process of its own (`client`), which is killed when no answer comes. The next one finds the relay as it was left. What
+goes to and fro is numbered (`relay.pieces`, decision 162), so nothing is lost, and nothing is done twice.
 """
 
 from __future__ import annotations
@@ -148,9 +148,7 @@ class OutsideEngine(RelayEngine):
             if process is self._process and not self._closes.is_set():
                 self._process = None
                 process.kill()
-                self._tell(
-                    Notice(f"The line to {self._address} is broken. What runs there goes on; it is tried again.")
-                )
+                self._tell(Notice(f"The line to {self._address} is broken. It is tried again; what runs goes on."))
 
     def _mended(self) -> ClientProcess | None:
         """The process; None: it is over."""

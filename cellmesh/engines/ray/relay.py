@@ -1,6 +1,6 @@
 """The relay, in Ray's cluster: what submits for a session outside of it, see `outside`. Ray is imported late.
 
-It is a detached actor, as Ray Client's own job ends with its connection. So what it submits, makes and reserves ends with
+It is a detached actor, as Ray Client's own job ends with its connection. What it submits, makes and reserves ends with
 it, and it ends when it is told to, or nobody has asked for ten minutes.
 """
 

@@ -1,2 +1,2 @@
-"""An engine behind a line that may break: `home` stands for it here, `submitter` has it there, `pieces` go to and fro. Pure,
-but for the lock of `home`; what carries the pieces is not of this folder, but for `fake`, by which a fake engine does."""
+"""An engine behind a line that may break: `home` stands for it here, `submitter` has it there, `pieces` go to and fro,
+and `fake` has a fake engine so; never what carries them to somebody else's cluster."""

@@ -21,8 +21,8 @@ Request = tuple[str, Any]
 
 @dataclass(frozen=True)
 class LineFaults:
-    """How likely what is, each from 0 to 1, of each request: that it is lost, that its answer is, that it comes twice, and
-    that it comes once more, later."""
+    """How likely what is, each from 0 to 1, of each request: that it is lost, that its answer is, that it comes twice,
+    and that it comes once more, later."""
 
     lost: float = 0.1
     unanswered: float = 0.1

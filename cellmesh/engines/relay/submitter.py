@@ -1,5 +1,5 @@
-"""The end of the line where the engine is: does there what is asked for at home, and keeps what the engine tells until home
-has it. Pure; see `pieces`.
+"""The end of the line where the engine is: does there what is asked for at home, and keeps what the engine tells until
+home has it. Pure; see `pieces`.
 
 Home calls parcels, actors, groups and blobs by numbers of its own, so that it need not wait for the engine's; of blobs
 that the engine makes, the submitter chooses the number, below 0.

@@ -120,7 +120,7 @@ def test_a_line_that_is_cut_is_told_and_mended(
         told += "".join(capfd.readouterr())
         return words in told
 
-    wait_until(lambda: has_come("is broken. What runs there goes on"), PATIENCE_S)
+    wait_until(lambda: has_come("is broken. It is tried again"), PATIENCE_S)
     second = wait.remote(tmp_path / "runs", 2)
     goes_on.set()
     line.mend()

@@ -1,5 +1,5 @@
-"""What the engine's process makes of a line by Ray Client that breaks; with something in the place of the process that has
-Ray Client."""
+"""What the engine's process makes of a line by Ray Client that breaks; with something in the place of the process that
+has Ray Client."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_what_was_under_way_when_the_line_broke_is_told_by_the_next(monkeypatch:
         second = engine.submit(Parcel(b"second", (), {"CPU": 1}))
         until(told, lambda event: event == Ended(second, b"second", []))
         assert [event.text for event in told if isinstance(event, Notice)] == [
-            f"The line to {ADDRESS} is broken. What runs there goes on; it is tried again.",
+            f"The line to {ADDRESS} is broken. It is tried again; what runs goes on.",
             f"The line to {ADDRESS} is there again.",
         ]
         assert sum(isinstance(event, Ended) for event in told) == 2
