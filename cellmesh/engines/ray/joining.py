@@ -65,6 +65,9 @@ def _begun(
             raise EngineVersionError(
                 f"{address}: Ray Client is not installed here: pip install 'ray[client]=={ray.__version__}'"
             ) from None
+        if isinstance(error, ConnectionAbortedError):  # Ray Client's server is there; its words end with the reason
+            why = str(error).strip().rpartition("\n")[2]
+            raise EngineUnreachableError(f"{address} has no process for this program: {why}") from None
         raise EngineUnreachableError(f"no Ray cluster at {address}: {first_line(error)}. {hint}") from None
     except RuntimeError as error:
         if "ersion" in str(error):

@@ -27,7 +27,7 @@ from .client import END_S, HINT, PREFIX, Begin, Over
 from .engine import RayEngine
 from .relay import UNASKED_S, WAIT_S
 
-ANSWER_S = WAIT_S + 20.0  # for a request of `pieces.BATCH_BYTES`
+ANSWER_S = WAIT_S + 50.0  # for a request of `pieces.BATCH_BYTES`
 UP_S = 60.0  # for a process to find the relay
 AGAIN_S = 1.0  # between two that have not
 GIVE, TAKE = range(2)  # lanes
