@@ -159,7 +159,7 @@ screenshots: install-test browser
 # ---- benchmarks. Ray needs an environment of its own: its dependencies must not mix with what users get.
 .venv-bench-ray/bin/ray:
 	$(PYTHON) -m venv .venv-bench-ray
-	.venv-bench-ray/bin/python -m pip --disable-pip-version-check --quiet install ray==2.60.0 numpy
+	.venv-bench-ray/bin/python -m pip --disable-pip-version-check --quiet install 'ray[client]==2.60.0' numpy
 
 # What runs cells in several processes, in one of their own too. torch first: of the index that says which one.
 .venv-bench-ranks/bin/ipcluster:

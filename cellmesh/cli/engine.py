@@ -15,7 +15,9 @@ def add_engine(parser: argparse.ArgumentParser, as_json: argparse.ArgumentParser
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     text = "connect as a session would, and say which machines, versions and capabilities are there"
     checks = commands.add_parser("check", help=text, description=f"{text.capitalize()}.", parents=[as_json])
-    checks.add_argument("address", metavar="ADDRESS", help="as init() takes it: ray:auto, dask://HOST:PORT")
+    checks.add_argument(
+        "address", metavar="ADDRESS", help="as init() takes it: ray:auto, ray://HOST:10001, dask://HOST:PORT"
+    )
     written = OF_SESSIONS["engine_options"]
     checks.add_argument(
         *written.spellings("engine_options"),

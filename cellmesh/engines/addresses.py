@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # see `init`
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any, Protocol
 
     class DaskCluster(Protocol):
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
             ...
 
 
-# By how an address begins: "module:attribute" of what makes the engine.
+# By how an address begins, what is longer first: "module:attribute" of what makes the engine.
 ENGINES = {
     "fake:": "cellmesh.engines.fake_engine:served",
-    "ray:": "cellmesh.engines.ray_engine:RayEngine",
+    "fake+relay:": "cellmesh.engines.relay.fake:relayed",
+    "ray://": "cellmesh.engines.ray.outside:OutsideEngine",
+    "ray:": "cellmesh.engines.ray.engine:RayEngine",
     "dask://": "cellmesh.engines.dask.engine:DaskEngine",
     "dask+tls://": "cellmesh.engines.dask.engine:DaskEngine",
 }
@@ -27,8 +30,8 @@ OF_DASK = {"tcp": "dask", "tls": "dask+tls"}  # how addresses begin, Dask's own 
 
 
 def prefix_of(address: str) -> str:
-    """How the address of an engine begins; "": it is none. "ray://" is Ray Client's, which is not spoken here."""
-    return next((prefix for prefix in ENGINES if address.startswith(prefix) and not address.startswith("ray://")), "")
+    """How the address of an engine begins; "": it is none."""
+    return next((prefix for prefix in ENGINES if address.startswith(prefix)), "")
 
 
 def name_of(prefix: str) -> str:
@@ -43,9 +46,19 @@ def address_of(asked: Any) -> Any:
     return f"{OF_DASK[scheme]}://{rest}" if scheme in OF_DASK else asked
 
 
-def is_open(address: str) -> bool:
-    """Whether nothing but the network keeps others from an engine: Dask's scheduler without TLS, on another machine.
-    Ray says so itself.
+def is_open(address: str, environ: Mapping[str, str]) -> str:
+    """What would keep others from an engine that nothing but the network keeps them from; "": it is not such a one.
+    These are Dask's scheduler, and Ray's client server, without TLS on another machine. Of `ray:` Ray says so itself.
     """
-    host = address.removeprefix("dask://").rpartition(":")[0]
-    return address.startswith("dask://") and host not in ("localhost", "[::1]") and not host.startswith("127.")
+    prefix = prefix_of(address)
+    host = address.removeprefix(prefix).rpartition(":")[0]
+    if host in ("localhost", "[::1]") or host.startswith("127."):
+        return ""
+    if prefix == "dask://":
+        return '"dask+tls://" has certificates keep others out'
+    is_closed = environ.get("RAY_USE_TLS", "0").lower() in ("1", "true") or environ.get("RAY_AUTH_MODE") == "token"
+    return (
+        ""
+        if prefix != "ray://" or is_closed
+        else "RAY_USE_TLS=1, or RAY_AUTH_MODE=token, here and there keeps them out"
+    )

@@ -202,13 +202,20 @@ class NodesChanged:
 
 
 @dataclass(frozen=True)
+class Notice:
+    """Something that people should read. Changes nothing."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Gone:
     """The engine is lost, with all that is under way; nothing is told after this."""
 
     reason: str
 
 
-Event = Ended | Failed | Came | Lost | Said | ActorEnded | SetAside | NodesChanged | Gone
+Event = Ended | Failed | Came | Lost | Said | ActorEnded | SetAside | NodesChanged | Notice | Gone
 EngineActor = Hashable
 
 

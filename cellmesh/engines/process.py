@@ -19,7 +19,7 @@ from select import POLLIN, POLLOUT, poll
 from ..errors.engine_limits import kind_of
 from ..exceptions import EngineError
 from ..objstore._core import set_process_name
-from ..scheduler.cluster.engine import EngineDown, EngineNode, EngineUp, EngineUsed, ToEngine
+from ..scheduler.cluster.engine import EngineDown, EngineNode, EngineSays, EngineUp, EngineUsed, ToEngine
 from ..scheduler.cluster.net.line import Line
 from ..scheduler.cluster.net.reliable import Overrun
 from ..scheduler.cluster.net.shared_frames import SharedFrames
@@ -31,7 +31,7 @@ from .addresses import ENGINES, prefix_of
 from .calls import amounts
 from .connection.connecting import connected
 from .errors import ErrorWriter
-from .interface import Engine, Event, Facts, Gone, NodesChanged
+from .interface import Engine, Event, Facts, Gone, NodesChanged, Notice
 from .peer import EnginePeer
 from .values import Fault
 
@@ -119,6 +119,8 @@ class EngineProcess:
                     return
                 if isinstance(event, NodesChanged):
                     self._say_nodes()
+                elif isinstance(event, Notice):
+                    self._line.send(EngineSays(event.text[:MAX_TEXT_CHARS]))
                 else:
                     peer.told(event)
             wait_s = peer.flush() or SWEEP_S

@@ -40,7 +40,6 @@ ADDRESS_VARIABLE = "CELLMESH_ADDRESS"
 ADDRESS_ALLOWED = (
     "a string that is not empty, or a Dask cluster whose scheduler has an address that begins with tcp:// or tls://"
 )
-RAYS_PORTS = (10001, 6379)  # of its client server, and of its head
 CLUSTER_PREFIX = "tcp://"
 # Arguments of ray.init() that programs are full of and that have no meaning here.
 WITHOUT_MEANING = {
@@ -316,26 +315,18 @@ def engine_config(config: Config) -> EngineConfig | None:
 
 
 def _as_cluster(address: str) -> str:
-    """The cluster's address that "HOST:PORT", "ray://HOST:PORT" or the like is meant for, quoted; "" if there is
+    """The cluster's address that "HOST:PORT", "http://HOST:PORT" or the like is meant for, quoted; "" if there is
     none.
     """
     from ..scheduler.cluster.net import address as addresses
 
     if os.path.exists(address):
         return ""
-    scheme, _, rest = address.rpartition("://")
     try:
-        host, port = addresses.parse(rest.rstrip("/"))
+        host, port = addresses.parse(address.rpartition("://")[2].rstrip("/"))
     except ValueError:
         return ""
-    if scheme != "ray" or port not in RAYS_PORTS:
-        return repr(CLUSTER_PREFIX + addresses.join(host, port))
-    there = CLUSTER_PREFIX + addresses.join(host, addresses.DEFAULT_PORT)
-    return (
-        f"{there!r}, with the port that `cellmesh start --head` was given there "
-        f"({addresses.DEFAULT_PORT} by default; {port} is Ray's). A Ray cluster itself is reached from one of its "
-        'machines, by "ray:auto"'
-    )
+    return repr(CLUSTER_PREFIX + addresses.join(host, port))
 
 
 def _address(address: str, asked_by: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import replace
@@ -77,10 +78,10 @@ def _see_engine(session: Session) -> None:
     if found is not None and found.lost:
         shutdown()
         raise lost(found)
-    if addresses.is_open(session.config.cluster):
+    if remedy := addresses.is_open(session.config.cluster, os.environ):
         warn_user(
-            f"{session.config.cluster}: who can reach this scheduler can run code on it, and here, where its results "
-            'are unpickled. "dask+tls://" has certificates keep others out',
+            f"{session.config.cluster}: who can reach this address can run code on it, and here, where its results "
+            f"are unpickled. {remedy}",
             InsecureEngineWarning,
         )
 

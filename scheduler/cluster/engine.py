@@ -38,6 +38,12 @@ class EngineUsed(Message, frozen=True, tag="engine_used"):
     used: Shares
 
 
+class EngineSays(Message, frozen=True, tag="engine_says"):
+    """Process -> agent: a sentence for the people at this node."""
+
+    text: Text
+
+
 class EngineDown(Message, frozen=True, tag="engine_down"):
     """Process -> agent, its last word: there is no engine, or none any more. `kind`: as in `EngineState`."""
 
@@ -46,4 +52,4 @@ class EngineDown(Message, frozen=True, tag="engine_down"):
 
 
 ToEngine = ToPeer
-FromEngine = ToPeer | EngineUp | EngineUsed | EngineDown
+FromEngine = ToPeer | EngineUp | EngineUsed | EngineSays | EngineDown

@@ -68,6 +68,12 @@ def _code_travels(code_travels: None) -> None:
 
 
 @pytest.fixture(scope="session")
+def fake_address() -> str:
+    """Of the engine that plays a cluster. As those below, a module may have another one in its place."""
+    return "fake:"
+
+
+@pytest.fixture(scope="session")
 def ray_address() -> Iterator[str]:
     """The address of a Ray cluster of two nodes."""
     with cluster_of("ray_cluster.py") as cluster:
@@ -84,8 +90,7 @@ def dask_address() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def on_engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
     """cellmesh with a session that has nothing but an engine."""
-    is_fake = request.param == "fake"
-    address = "fake:" if is_fake else request.getfixturevalue(f"{request.param}_address")
+    address = request.getfixturevalue(f"{request.param}_address")
     with chdir(tmp_path_factory.mktemp("away")):  # from where workers of Ray import first: not from these sources
         cellmesh.init(address=address, object_store_memory=256 << 20)
     cellmesh.get(cellmesh.put(np.zeros(1 << 17)))  # what a process opens with its first large value is not a test's

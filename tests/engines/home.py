@@ -49,6 +49,7 @@ from cellmesh.engines.parcels import (
     with_places,
 )
 from cellmesh.engines.peer import EnginePeer
+from cellmesh.engines.relay.fake import LineFaults, RelayedFake
 from cellmesh.engines.values import KEEP_FUNCTION_S
 
 QUICK = b"quick"  # a function whose values are small, mostly
@@ -207,9 +208,11 @@ class Home:
     ----------
     seed : int
     faults : Faults
+    line : LineFaults or None
+        Of a line to a relay that has the engine; None: there is none.
     """
 
-    def __init__(self, seed: int, faults: Faults) -> None:
+    def __init__(self, seed: int, faults: Faults, line: LineFaults | None = None) -> None:
         self.random = random.Random(seed)
         self.is_lazy = False  # what can go together waits until nothing else happens
         self.tasks: dict[int, m.Task] = {}
@@ -223,13 +226,16 @@ class Home:
             faults,
             host=lambda ended: Host(self.runs, ended),
         )
+        self._relay = None if line is None else RelayedFake(self.engine, seed, line)
+        self._carries = random.Random(seed)  # apart: with and without a relay the same happens at home
+        reached = self._relay or self.engine
         self.clock = 0.0
         self.waited_s: dict[int, float] = {}  # of tasks that have ended, by number
         self._said: deque[tuple[m.ToPeer, bytes]] = deque()  # by the engine's side, and not yet heard
         self.peer = EnginePeer(
-            self.engine, "fake", "s", "n", self._hear, lambda error: str(error).encode(), lambda: self.clock
+            reached, "fake", "s", "n", self._hear, lambda error: str(error).encode(), lambda: self.clock
         )
-        self.engine.connect("fake:", {}, self.peer.told)
+        reached.connect("fake:", {}, self.peer.told)
         self._n = 0
         self.objects: dict[Key, Tree] = {}
         self.told: Counter[Key] = Counter()
@@ -503,12 +509,18 @@ class Home:
         """Hear one thing, or have the engine do one; False: there is nothing to be done."""
         if self._said:
             self._heard(*self._said.popleft())
-        elif not self.engine.work():
+        elif not self._there():
             waits_s = self.peer.flush()
             if waits_s is not None:
                 self.clock += waits_s
-            return waits_s is not None or bool(self._said) or self.engine.work()
+            return waits_s is not None or bool(self._said) or self._there()
         return True
+
+    def _there(self) -> bool:
+        """The engine does one thing, or the line carries."""
+        if self._relay is None or self._carries.random() < 0.5:
+            return self.engine.work() or (self._relay is not None and self._relay.carry())
+        return self._relay.carry() or self.engine.work()
 
     def _heard(self, message: m.ToPeer, frame: bytes) -> None:
         match message:
@@ -666,11 +678,11 @@ class Home:
         assert all(abs(amount) < 1e-9 for amount in left), "something has what is nobody's"
 
 
-def story(seed: int) -> Home:
+def story(seed: int, line: LineFaults | None = None) -> Home:
     """What happens by that seed, to its end."""
     chance = random.Random(seed)
     faults = chance.choice([Faults(), Faults(late_s=0.1), Faults(0.2, 0.0, 0.01), Faults(0.2, 0.2, 0.1)])
-    home = Home(seed, faults)
+    home = Home(seed, faults, line)
     home.is_lazy = chance.random() < 0.7
     steps = [*[home.submit] * 2, *[home.work] * 3, home.put, home.seal, home.release, home.read, home.begin]
     if chance.random() < 0.5:

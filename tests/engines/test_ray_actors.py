@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from support.waiting import wait_until
 
-from cellmesh.engines import ray_engine
 from cellmesh.engines.interface import ActorEnded, Ended, Event, Failed, Parcel
-from cellmesh.engines.ray_engine import RayEngine, actor_failure_of, actor_options
+from cellmesh.engines.ray import engine as ray_engine
+from cellmesh.engines.ray.engine import RayEngine, actor_failure_of, actor_options
 
 
 class RayError(Exception):

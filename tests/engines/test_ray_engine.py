@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cellmesh.engines.ray_engine import amounts_of, check_listens, environment_of, failure_of
+from cellmesh.engines.ray.engine import amounts_of, failure_of
+from cellmesh.engines.ray.joining import check_listens, environment_of
 from cellmesh.exceptions import EngineUnreachableError
 
 
@@ -57,5 +58,5 @@ def test_packages_that_are_sent_come_before_what_the_job_is_to_have() -> None:
 def test_an_address_where_nothing_listens_is_said_at_once() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        with pytest.raises(EngineUnreachableError, match=r'no Ray cluster at ray:127.*"ray:auto" is the cluster of'):
-            check_listens(f"127.0.0.1:{free.getsockname()[1]}")
+        with pytest.raises(EngineUnreachableError, match=r"no Ray cluster at ray:127.*Try another"):
+            check_listens("ray:", f"127.0.0.1:{free.getsockname()[1]}", "Try another")

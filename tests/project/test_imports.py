@@ -151,6 +151,8 @@ PURE = (
     "cellmesh/engines/packing.py",
     "cellmesh/engines/parcels.py",
     "cellmesh/engines/peer.py",
+    "cellmesh/engines/relay/pieces.py",
+    "cellmesh/engines/relay/submitter.py",
     "cellmesh/engines/values.py",
     "cellmesh/exceptions.py",
     "cellmesh/front_end.py",

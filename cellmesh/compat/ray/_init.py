@@ -149,6 +149,11 @@ def init(
             f"Unknown keyword argument(s) to init: {', '.join(unknown)}. It takes address, "
             f"ignore_reinit_error, {', '.join(sorted(TAKEN - {'address'}))}"
         )
+    if address is not None and address.startswith("ray://"):
+        raise ValueError(
+            f"init(address={address!r}): a program runs on that Ray cluster by cellmesh.init(address={address!r}) in "
+            'place of this call, and on a cluster of cellmesh\'s, which `cellmesh start --head` begins, by "tcp://HOST:PORT"'
+        )
     if local_mode:
         raise ValueError("local_mode=True is not supported, as in today's Ray: call the plain functions to debug them")
     if not ignore_reinit_error and lifecycle.is_initialized() and not current().is_worker:

@@ -14,6 +14,7 @@ from ...text import first_line
 from ..interface import Engine, Event, Facts
 
 CONNECT_S = 60.0  # for a library to find its engine: some try for a quarter of an hour
+BY_CLIENT_S = 120.0  # for Ray Client, which has a process begin there first, and then the relay's
 
 
 def imported(name: str) -> Any:
@@ -39,9 +40,9 @@ def connected(engine: Engine, address: str, options: Mapping[str, Any], tell: Ca
     Raises
     ------
     EngineError
-        It cannot be connected, or nothing came within `CONNECT_S`, or what the option "timeout" says.
+        It cannot be connected, or nothing came within `CONNECT_S`, or `BY_CLIENT_S`, or what the option "timeout" says.
     """
-    timeout_s: float = options.get("timeout", CONNECT_S)
+    timeout_s: float = options.get("timeout", BY_CLIENT_S if address.startswith("ray://") else CONNECT_S)
     came: queue.SimpleQueue[Facts | Exception] = queue.SimpleQueue()
 
     def connect() -> None:

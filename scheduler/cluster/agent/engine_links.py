@@ -22,7 +22,7 @@ from ...ipc.transport import ConnectionLost, ProtocolError
 from ...local_scheduler.policy import backoff_s, tells_failure
 from ...system import processes
 from .. import messages
-from ..engine import EngineDown, EngineUp, EngineUsed, FromEngine
+from ..engine import EngineDown, EngineSays, EngineUp, EngineUsed, FromEngine
 from ..net import shared_frames
 from ..net.line import Line
 from ..store.control_store import ControlStore
@@ -150,7 +150,7 @@ class EngineLinks:
 
     def _heard(
         self,
-        message: messages.ToPeer | EngineUp | EngineUsed | EngineDown,
+        message: messages.ToPeer | EngineUp | EngineUsed | EngineSays | EngineDown,
         frame: messages.Frame,
         shell: Shell,
         printing: Printing,
@@ -170,6 +170,8 @@ class EngineLinks:
                     shell.step(events.HeadSaid(self._attempt, self._said.popleft()))
             case EngineUsed(used):
                 self._head.used = used
+            case EngineSays(text):
+                shell.tell_drivers(text)
             case EngineDown(reason, kind):
                 self._reason, self._kind = reason, kind
             case messages.Output() | messages.Died() | messages.Flush() | messages.Flushed():

@@ -14,7 +14,7 @@ from support.waiting import wait_until
 
 from cellmesh.engines.dask.host import CANCEL, KILL, RUN, SAY, Host, Order
 from cellmesh.engines.dask.worker import CANCELLED, ENDED, OVER
-from cellmesh.engines.ray_host import ConcurrentHost
+from cellmesh.engines.ray.host import ConcurrentHost
 
 
 def played(story: Callable[[ConcurrentHost, Slow], Any]) -> Any:

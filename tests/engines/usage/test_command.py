@@ -26,7 +26,7 @@ def test_it_says_what_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     ("address", "status", "words"),
     [
         ("fake:nowhere", 1, "cellmesh engine check: there is no 'fake:nowhere'"),
-        ("tcp://head:7421", 2, "is the address of no engine: they begin with fake:, ray:, dask"),
+        ("tcp://head:7421", 2, "is the address of no engine: they begin with fake:, fake+relay:, ray://, ray:, dask"),
     ],
 )
 def test_it_says_what_is_wrong(address: str, status: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:

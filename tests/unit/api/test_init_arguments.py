@@ -92,24 +92,13 @@ def test_joining_takes_no_resources(monkeypatch: pytest.MonkeyPatch) -> None:
         init_arguments.make_config({"address": "/x/node.sock"})
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:7421", "ray://127.0.0.1:7421", "http://127.0.0.1:7421/"])
+@pytest.mark.parametrize("address", ["127.0.0.1:7421", "http://127.0.0.1:7421/"])
 def test_a_clusters_address_in_other_words_is_put_right(address: str) -> None:
     with pytest.raises(
         ValueError,
         match=re.escape(f"init(address={address!r}): a cluster's address begins with 'tcp://': 'tcp://127.0.0.1:7421'"),
     ):
         init_arguments.make_config({"address": address, "num_cpus": 2})
-
-
-@pytest.mark.parametrize("port", [10001, 6379])
-def test_a_port_of_rays_is_not_passed_on(port: int) -> None:
-    with pytest.raises(
-        ValueError,
-        match=f"begins with 'tcp://': 'tcp://head:7421', with the port that .* was given there .*{port} is Ray's",
-    ):
-        init_arguments.make_config({"address": f"ray://head:{port}"})
-    with pytest.raises(ValueError, match=f"'tcp://head:{port}'$"):
-        init_arguments.make_config({"address": f"head:{port}"})
 
 
 def test_an_address_from_the_environment_is_called_so(monkeypatch: pytest.MonkeyPatch) -> None:

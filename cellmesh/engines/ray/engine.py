@@ -4,7 +4,7 @@ A parcel is a Ray task, `run_parcel`, which runs it in the pocket of its worker;
 crash, and keeps what is large: results that are, as returns of that task, which Ray makes again when they are lost.
 What tasks tell that run goes through an actor of the session's, the *office*, which this process asks in a thread of
 its own; a task that is quick has its outcome alone. An actor is a Ray actor, `ActorHost`, which Ray does not restart.
-Where it takes several calls at a time, that hands them over to a process beside it, see `ray_host`.
+Where it takes several calls at a time, that hands them over to a process beside it, see `host`.
 Public interfaces of Ray alone.
 
 This module imports Ray late: it is imported in Ray's workers too, and in a process that may have no Ray.
@@ -16,7 +16,6 @@ import atexit
 import itertools
 import os
 import signal
-import socket
 import threading
 import uuid
 from collections import deque
@@ -25,17 +24,15 @@ from functools import partial
 from pickle import PickleBuffer
 from typing import Any
 
-from ..errors import process_exit
-from ..exceptions import EngineError, EngineUnreachableError, EngineVersionError
-from ..scheduler.cluster.messages import Spread
-from ..scheduler.worker import leaving
-from ..text import first_line
-from . import pocket
-from .actor.process import ActorProcess
-from .calls import ANY_NUMBER
-from .connection import shipping
-from .connection.connecting import imported
-from .interface import (
+from ...errors import process_exit
+from ...scheduler.cluster.messages import Spread
+from ...scheduler.worker import leaving
+from ...text import first_line
+from .. import pocket
+from ..actor.process import ActorProcess
+from ..calls import ANY_NUMBER
+from ..connection.connecting import imported
+from ..interface import (
     ActorEnded,
     ActorRunner,
     Blob,
@@ -59,13 +56,12 @@ from .interface import (
     SetAside,
     TaskEngine,
 )
-from .news import Line
-from .ray_host import AGAIN_S, ConcurrentHost, HostLine, returned
+from ..news import Line
+from .host import AGAIN_S, ConcurrentHost, HostLine, returned
+from .joining import check_listens, joined
 
 PREFIX = "ray:"
 NODES_S = 2.0  # how often to look which machines there are
-FIRST_WORKER_S = 120.0  # for the first worker to begin
-PROBE_S = 5.0  # for a connection to an address
 AUTO = '"ray:auto" is the cluster of this machine, as `ray start` begins it'
 MOST_ASK = 10_000  # of an office at a time, among them each generator that runs
 MOST_OVER = 1000  # runs of which it is known that they hear no more
@@ -383,19 +379,16 @@ class RayEngine(TaskEngine):
     # ---- connection
     def connect(self, address: str, options: Mapping[str, Any], tell: Callable[[Event], None]) -> Facts:
         """Begin."""
-        where, ship = address.removeprefix(PREFIX), options.get("ship", "auto")
-        ray = self._ray = imported("ray")
-        self._tell = tell
-        look = shipping.looks()
-        here, sent = look(), shipping.SENT if ship is True else ()
-        context = self._joined(where, options, sent)
-        there = {"a worker of Ray's": self._their_versions(look)}
-        if ship == "auto" and (sent := shipping.to_send(here, there)):
-            ray.shutdown()  # a job's environment is that from its beginning on
-            context = self._joined(where, options, sent)
-            there = {"a worker of Ray's": self._their_versions(look)}
-        if problem := shipping.problem(here, there, may_send=ship is not False, has_sent=bool(sent)):
-            raise EngineVersionError(problem)
+        where = address.removeprefix(PREFIX)
+        check_listens(PREFIX, where, AUTO)
+        ray = imported("ray")
+        context, versions = joined(ray, address, AUTO, options, partial(ray.init, address=where))
+        self.begin(ray, tell)
+        return Facts("ray", versions, context.dashboard_url or "")
+
+    def begin(self, ray: Any, tell: Callable[[Event], None]) -> None:
+        """Begin in a process of a job's, whose workers have what they need."""
+        self._ray, self._tell = ray, tell
         self._nodes = self._machines()
         self._run = ray.remote(run_parcel)
         self._host = ray.remote(concurrency_groups={"watch": 1, "cancel": 1, "hear": 1})(ActorHost)
@@ -407,43 +400,6 @@ class RayEngine(TaskEngine):
         )
         for work in (self._watch, self._listen):
             threading.Thread(target=work, name="cellmesh-ray", daemon=True).start()
-        versions = {name: here[name] for name in ("Python", *shipping.SENT)}
-        return Facts("ray", {**versions, "ray": ray.__version__}, context.dashboard_url or "")
-
-    def _joined(self, where: str, options: Mapping[str, Any], sent: tuple[str, ...]) -> Any:
-        """A job. `sent`: packages of this program, which its workers are given."""
-        check_listens(where)
-        environment = environment_of(options.get("runtime_env", {}), shipping.folders(sent))
-        try:
-            self._ray.runtime_env.RuntimeEnv(**environment)
-        except (TypeError, ValueError) as error:
-            raise EngineError(f"engine_options: Ray does not take that runtime_env: {first_line(error)}") from None
-        try:
-            return self._ray.init(
-                address=where,
-                namespace=options.get("namespace"),
-                runtime_env=environment or None,
-                log_to_driver=False,
-                logging_level="ERROR",
-                ignore_reinit_error=False,
-            )
-        except (ConnectionError, ValueError) as error:
-            raise EngineUnreachableError(f"no Ray cluster at {PREFIX}{where}: {first_line(error)}. {AUTO}") from None
-        except RuntimeError as error:
-            if "ersion" in str(error):
-                raise EngineVersionError(" ".join(str(error).split())) from None
-            raise EngineUnreachableError(f"{PREFIX}{where}: {first_line(error)}") from None
-
-    def _their_versions(self, look: Callable[[], dict[str, str]]) -> dict[str, str]:
-        task = self._ray.remote(look).options(num_cpus=0, max_retries=0)
-        try:
-            return self._ray.get(task.remote(), timeout=FIRST_WORKER_S)
-        except self._ray.exceptions.GetTimeoutError:
-            raise EngineUnreachableError(
-                f"Ray is there, but no worker of it has begun within {FIRST_WORKER_S:g} s"
-            ) from None
-        except self._ray.exceptions.RayError as error:
-            raise EngineError(f"Ray cannot run a task: {first_line(error)}") from None
 
     def _machines(self) -> list[EngineNode]:
         return [
@@ -720,23 +676,7 @@ class RayEngine(TaskEngine):
             self._blobs.pop(blob, None)
 
 
-def check_listens(where: str) -> None:
-    """See to it that something listens at HOST:PORT: Ray would try for a quarter of an hour."""
-    host, _, port = where.rpartition(":")
-    if host and port.isdecimal():
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), PROBE_S).close()
-        except OSError as error:
-            raise EngineUnreachableError(f"no Ray cluster at {PREFIX}{where}: {error}. {AUTO}") from None
-
-
 # ---------------------------------------------------------------- pure
-def environment_of(asked: Mapping[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
-    """The `runtime_env` of this process's job: what was asked for, with packages of this program, by their folders."""
-    modules = [*sent.values(), *asked.get("py_modules", [])]
-    return {**asked, "py_modules": modules} if modules else dict(asked)
-
-
 def amounts_of(resources: Mapping[str, float]) -> dict[str, float]:
     """What tasks may ask for, of what Ray says of a machine."""
     return {

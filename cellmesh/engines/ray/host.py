@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pickle import PickleBuffer
 from typing import Any
 
-from .actor.lines import Lines
-from .interface import ActorRunner, Outcome
-from .news import Line
+from ..actor.lines import Lines
+from ..interface import ActorRunner, Outcome
+from ..news import Line
 
 AGAIN_S = 0.2  # for an office to be there again
 

@@ -1,0 +1,103 @@
+"""How a job of Ray's begins, within the cluster and by Ray Client, and what its workers are sent."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...exceptions import EngineError, EngineUnreachableError, EngineVersionError
+from ...text import first_line
+from ..connection import shipping
+
+FIRST_WORKER_S = 120.0  # for the first worker to begin
+PROBE_S = 5.0  # for a connection to an address
+
+
+def joined(
+    ray: Any, address: str, hint: str, options: Mapping[str, Any], begin: Callable[..., Any]
+) -> tuple[Any, dict[str, str]]:
+    """A job whose workers can run what is sent there: what `begin` returns, and versions here.
+
+    Parameters
+    ----------
+    ray : module
+    address : str
+        For errors, as `hint` is: where else there may be a cluster.
+    options : mapping
+        As of `init(engine_options=...)`.
+    begin : callable (runtime_env=..., namespace=..., ...)
+        Begins one by `ray.init`, with these arguments and others.
+    """
+    ship = options.get("ship", "auto")
+    look = shipping.looks()
+    here, sent = look(), shipping.SENT if ship is True else ()
+    context = _begun(ray, address, hint, options, begin, sent)
+    there = {"a worker of Ray's": _versions(ray, look)}
+    if ship == "auto" and (sent := shipping.to_send(here, there)):
+        ray.shutdown()  # a job's environment is that from its beginning on
+        context = _begun(ray, address, hint, options, begin, sent)
+        there = {"a worker of Ray's": _versions(ray, look)}
+    if problem := shipping.problem(here, there, may_send=ship is not False, has_sent=bool(sent)):
+        raise EngineVersionError(problem)
+    return context, {name: here[name] for name in ("Python", *shipping.SENT)} | {"ray": ray.__version__}
+
+
+def _begun(
+    ray: Any, address: str, hint: str, options: Mapping[str, Any], begin: Callable[..., Any], sent: tuple[str, ...]
+) -> Any:
+    """A job. `sent`: packages of this program, which its workers are given."""
+    environment = environment_of(options.get("runtime_env", {}), shipping.folders(sent))
+    try:
+        ray.runtime_env.RuntimeEnv(**environment)
+    except (TypeError, ValueError) as error:
+        raise EngineError(f"engine_options: Ray does not take that runtime_env: {first_line(error)}") from None
+    try:
+        return begin(
+            namespace=options.get("namespace"),
+            runtime_env=environment or None,
+            log_to_driver=False,
+            logging_level="ERROR",
+            ignore_reinit_error=False,
+        )
+    except (ConnectionError, ValueError) as error:
+        if "ray[client]" in str(error):
+            raise EngineVersionError(
+                f"{address}: Ray Client is not installed here: pip install 'ray[client]=={ray.__version__}'"
+            ) from None
+        if isinstance(error, ConnectionAbortedError):  # Ray Client's server is there; its words end with the reason
+            why = str(error).strip().rpartition("\n")[2]
+            raise EngineUnreachableError(f"{address} has no process for this program: {why}") from None
+        raise EngineUnreachableError(f"no Ray cluster at {address}: {first_line(error)}. {hint}") from None
+    except RuntimeError as error:
+        if "ersion" in str(error):
+            raise EngineVersionError(" ".join(str(error).split())) from None
+        raise EngineUnreachableError(f"{address}: {first_line(error)}. {hint}") from None
+
+
+def _versions(ray: Any, look: Callable[[], dict[str, str]]) -> dict[str, str]:
+    task = ray.remote(look).options(num_cpus=0, max_retries=0)
+    try:
+        return ray.get(task.remote(), timeout=FIRST_WORKER_S)
+    except ray.exceptions.GetTimeoutError:
+        raise EngineUnreachableError(
+            f"Ray is there, but no worker of it has begun within {FIRST_WORKER_S:g} s"
+        ) from None
+    except ray.exceptions.RayError as error:
+        raise EngineError(f"Ray cannot run a task: {first_line(error)}") from None
+
+
+def check_listens(prefix: str, where: str, hint: str) -> None:
+    """See to it that something listens at HOST:PORT: Ray would try for a quarter of an hour."""
+    host, _, port = where.rpartition(":")
+    if host and port.isdecimal():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), PROBE_S).close()
+        except OSError as error:
+            raise EngineUnreachableError(f"no Ray cluster at {prefix}{where}: {error}. {hint}") from None
+
+
+def environment_of(asked: Mapping[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
+    """The `runtime_env` of this process's job: what was asked for, with packages of this program, by their folders."""
+    modules = [*sent.values(), *asked.get("py_modules", [])]
+    return {**asked, "py_modules": modules} if modules else dict(asked)

@@ -1,0 +1,179 @@
+"""Ray as an engine from outside of its cluster: `init(address="ray://HOST:10001")`, by Ray Client (decision 161).
+
+Ray Client has no streams, makes no promise about what was under way when its line breaks, and can hang then. So it only
+carries requests to a *relay* within the cluster, which is what submits there, by `RayEngine`; and it does so in a
+process of its own (`client`), which is killed when no answer comes. The next one finds the relay as it was left. What
+goes to and fro is numbered (`relay.pieces`, decision 162), so nothing is lost, and nothing is done twice.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from subprocess import Popen, TimeoutExpired
+from typing import Any
+
+from ...exceptions import EngineError, EngineUnreachableError
+from ..interface import EngineNode, Facts, Gone, Notice
+from ..relay.home import RelayEngine
+from .client import END_S, HINT, PREFIX, Begin, Over
+from .engine import RayEngine
+from .relay import UNASKED_S, WAIT_S
+
+ANSWER_S = WAIT_S + 50.0  # for a request of `pieces.BATCH_BYTES`
+UP_S = 60.0  # for a process to find the relay
+AGAIN_S = 1.0  # between two that have not
+GIVE, TAKE = range(2)  # lanes
+BEGIN = (
+    "import sys; ours = sys.argv[1]; ours in sys.path or sys.path.insert(0, ours); "
+    "from cellmesh.engines.ray import client; client.main(*map(int, sys.argv[2:]))"
+)
+OURS = str(Path(__file__).parents[3])
+
+
+class ClientProcess:
+    """A process that has Ray Client."""
+
+    def __init__(self, begin: Begin) -> None:
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM) for _ in (GIVE, TAKE)]
+        descriptors = [there.fileno() for _, there in pairs]
+        command = [sys.executable, "-P", "-c", BEGIN, OURS, *map(str, descriptors)]
+        # In a session of its own: it outlives this process by what it takes to have the relay end.
+        self._process = Popen(command, pass_fds=descriptors, start_new_session=True)
+        self._lanes = [Connection(os.dup(here.fileno())) for here, _ in pairs]
+        for here, there in pairs:
+            here.close()
+            there.close()
+        self._lanes[GIVE].send(begin)
+
+    def ask(self, lane: int, request: Any) -> Any:
+        """The answer. Raises OSError or EOFError: there will be none."""
+        self._lanes[lane].send(request)
+        return self.answer(lane, ANSWER_S)
+
+    def answer(self, lane: int, patience_s: float | None) -> Any:
+        """What comes next."""
+        if not self._lanes[lane].poll(patience_s):
+            raise TimeoutError
+        return self._lanes[lane].recv()
+
+    def kill(self) -> None:
+        """End it, and have the relay stay."""
+        self._process.kill()
+        self._process.wait()
+
+    def end(self) -> None:
+        """Have the relay end, and the process."""
+        for lane in self._lanes:
+            lane.close()
+        try:
+            self._process.wait(END_S)
+        except TimeoutExpired:
+            self.kill()
+
+
+class OutsideEngine(RelayEngine):
+    """See above."""
+
+    def __init__(self) -> None:
+        super().__init__(RayEngine.can)
+        self._address, self._name = "", f"relay-{uuid.uuid4().hex}"
+        self._process: ClientProcess | None = None  # None: there is none that answers
+        self._mends = threading.Lock()
+        self._closes = threading.Event()
+        self._answered_at = 0.0
+
+    def open(self, address: str, options: Mapping[str, Any]) -> tuple[Facts, list[EngineNode]]:
+        """Begin."""
+        host, _, port = address.removeprefix(PREFIX).rpartition(":")
+        if not host or not port.isdecimal():
+            raise EngineUnreachableError(f"{address!r} has no port: it is ray://HOST:PORT. {HINT}")
+        self._address = address
+        process = self._process = ClientProcess(Begin(address, dict(options), self._name, True))
+        try:
+            found = process.answer(GIVE, None)
+        except (EOFError, OSError):
+            raise EngineError(f"{address}: the process that has Ray Client has ended before it was connected") from None
+        if isinstance(found, EngineError):
+            raise found
+        self._answered_at = time.monotonic()
+        for carry in (self._give_all, self._take_all):
+            threading.Thread(target=carry, name="cellmesh-relay", daemon=True).start()
+        return found
+
+    def close(self) -> None:
+        """End."""
+        with self._changed:
+            self._closes.set()
+            self._changed.notify_all()
+        if (process := self._process) is not None:
+            process.end()
+
+    def _give_all(self) -> None:
+        while not self._closes.is_set():
+            with self._changed:
+                self._changed.wait_for(lambda: self._calls or self._closes.is_set())
+            if (batch := self.calls()) and (n := self._carried(GIVE, batch)) is not None:
+                self.given(n)
+
+    def _take_all(self) -> None:
+        while not self._closes.is_set():
+            if (batch := self._carried(TAKE, self.n_come)) is not None:
+                self.take(batch)
+
+    def _carried(self, lane: int, request: Any) -> Any:
+        """The relay's answer; None: there is none, and the line is mended, or will not be."""
+        if (process := self._mended()) is None:
+            return None
+        try:
+            answer = process.ask(lane, request)
+        except (EOFError, OSError):
+            self._broken(process)
+            return None
+        self._answered_at = time.monotonic()
+        if isinstance(answer, Over):
+            self._over(answer.why)
+            return None
+        return answer
+
+    def _broken(self, process: ClientProcess) -> None:
+        with self._mends:
+            if process is self._process and not self._closes.is_set():
+                self._process = None
+                process.kill()
+                self._tell(Notice(f"The line to {self._address} is broken. It is tried again; what runs goes on."))
+
+    def _mended(self) -> ClientProcess | None:
+        """The process; None: it is over."""
+        with self._mends:
+            while self._process is None and not self._closes.is_set():
+                if time.monotonic() > self._answered_at + UNASKED_S:
+                    self._over(f"{self._address} has not answered for {UNASKED_S / 60:g} minutes")
+                    break
+                process = ClientProcess(Begin(self._address, {}, self._name, False))
+                try:
+                    found = process.answer(GIVE, UP_S)
+                except (EOFError, OSError) as error:
+                    found = EngineError(str(error))
+                if found is None:
+                    self._process = process
+                    self._tell(Notice(f"The line to {self._address} is there again."))
+                    break
+                process.kill()
+                if isinstance(found, Over):
+                    self._over(found.why)
+                else:
+                    self._closes.wait(AGAIN_S)
+            return None if self._closes.is_set() else self._process
+
+    def _over(self, why: str) -> None:
+        if not self._closes.is_set():
+            self._closes.set()
+            self._tell(Gone(why))
