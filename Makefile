@@ -10,7 +10,8 @@ VENV ?= .venv
 LAB_ARGS ?=
 W ?= *
 
-make := $(MAKE)  # by this name in recipes that `make -n` is not to run
+# By this name in recipes that `make -n` is not to run.
+make := $(MAKE)
 py := $(abspath $(VENV))/bin/python
 pip := $(py) -m pip --disable-pip-version-check --quiet
 # What changes the environment: two of pip at a time would undo each other's work.
