@@ -10,6 +10,8 @@ VENV ?= .venv
 LAB_ARGS ?=
 W ?= *
 
+# By this name in recipes that `make -n` is not to run.
+make := $(MAKE)
 py := $(abspath $(VENV))/bin/python
 pip := $(py) -m pip --disable-pip-version-check --quiet
 # What changes the environment: two of pip at a time would undo each other's work.
@@ -105,11 +107,10 @@ lint: tree-tools
 check: tree-tools
 	$(run) scripts/run_tests.py --check $(ARGS)
 
-# The wheel is built while pip, which computes in one process, installs the rest. The static checks first: what they find
-# need not be found by a test.
-test:
-	@$(MAKE) --no-print-directory -j2 install-test
-	$(run) scripts/run_tests.py $(ARGS)
+# The wheel is built while pip, which computes in one process, installs the rest, and the tests in C run meanwhile. The
+# static checks before the others: what they find need not be found by a test.
+test: venv
+	$(run) scripts/run_tests.py --install '$(make) --no-print-directory -j2 install-test' $(ARGS)
 
 nightly: install-test
 	$(run) scripts/run_tests.py --nightly

@@ -7,8 +7,9 @@
     python scripts/run_tests.py --busy 8    # beside eight busy processes, with the limits that this takes
     python scripts/run_tests.py --nightly   # sanitizers, torture, everything three times, notebooks at full length
 
-What any kind needs is installed before the first begins. A kind that cannot run here (no Chromium and no way to install
-it) is reported and skipped; with CI=true it is a failure.
+What any kind needs is installed before the first begins. `--install` names a command that does so; what needs a
+compiler and Python alone runs meanwhile, since an installation waits for the network half of its time. A kind that
+cannot run here (no Chromium and no way to install it) is reported and skipped; with CI=true it is a failure.
 
 When all kinds have ended, each test that failed is run again by itself, up to twice. One that passes then is *flaky*:
 it is named at the end with the log of its first failure, and in build/flaky.txt, and the run is green.
@@ -18,10 +19,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,7 +35,7 @@ from testing import summary, unchanged
 from testing.kinds import KINDS, LINT, NIGHTLY, QUICK, ROOT, Kind, beside, node_missing
 from testing.running import Outcome, Runs
 
-AT_ONCE = (os.cpu_count() or 1) + 1  # kinds: tests wait for a third of their time
+AT_ONCE = (os.cpu_count() or 1) + 2  # kinds: tests wait for half of their time
 FLAKY = ROOT / "build/flaky.txt"
 TRIES = 2  # of a test that failed, by itself
 MOST_AGAIN = 20  # where more tests fail, that is no matter of luck
@@ -61,13 +63,43 @@ def missing(kinds: list[Kind]) -> dict[str, str]:
     return {kind.name: reason for kind in kinds if (reason := kind.missing())}
 
 
-def run_all(kinds: list[Kind], fast: bool = True, at_once: int = AT_ONCE, busy: int = 0, again: bool = False) -> int:
+def while_installing(command: str, kinds: list[Kind]) -> list[Outcome]:
+    """Run a command, and these kinds meanwhile; what came of the kinds.
+
+    Raises
+    ------
+    SystemExit
+        With the command's status, when it has failed; the kinds are ended.
+    """
+    runs = Runs()
+    with subprocess.Popen(shlex.split(command), cwd=ROOT) as installing, ThreadPoolExecutor(2) as pool:
+        try:
+            outcomes = pool.map(lambda kind: runs.run(kind, True, False), kinds)
+            if status := installing.wait():
+                raise SystemExit(status)
+            return list(outcomes)
+        except BaseException:
+            installing.terminate()
+            runs.end()
+            raise
+
+
+def run_all(
+    kinds: list[Kind],
+    fast: bool = True,
+    at_once: int = AT_ONCE,
+    busy: int = 0,
+    again: bool = False,
+    before: Sequence[Outcome] = (),
+) -> int:
     """Run kinds, some at once, and print what came of it; returns the exit status.
 
     Parameters
     ----------
     again : bool
         What failed is run again by itself.
+    before : sequence of Outcome
+        Of kinds that have run already.
     """
     started = time.monotonic()
     absent = missing(kinds)
@@ -89,7 +121,7 @@ def run_all(kinds: list[Kind], fast: bool = True, at_once: int = AT_ONCE, busy: 
     try:
         with busy_processes(busy), ThreadPoolExecutor(1 if alone else at_once) as pool:
             try:
-                outcomes = list(pool.map(outcome, kinds))
+                outcomes = [*before, *pool.map(outcome, kinds)]
             except BaseException:
                 runs.end()
                 pool.shutdown(cancel_futures=True)
@@ -138,6 +170,7 @@ def main() -> int:
     parser.add_argument("--nightly", action="store_true")
     parser.add_argument("--lint", action="store_true")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--install", metavar="COMMAND", help="installs what the tests need")
     parser.add_argument(
         "--busy",
         type=int,
@@ -152,11 +185,19 @@ def main() -> int:
         if unknown := set(wanted) - {k.name for k in kinds}:
             parser.error(f"unknown kind: {', '.join(sorted(unknown))}")
         kinds = [k for k in kinds if k.name in wanted]
-    elif kinds is KINDS and (status := run_all(LINT)):
-        print("\nThe tests were not run: mend what the static checks found (`make lint` runs them alone).")
+    bare = [k for k in kinds if k.bare and opt.install and not opt.busy]
+    before = while_installing(opt.install, bare) if opt.install else []
+    if kinds is KINDS and (status := run_all(LINT)):
+        print("\nOther tests were not run: mend what the static checks found (`make lint` runs them alone).")
         return status
-    again = not (opt.lint or opt.nightly)
-    return run_all(kinds, fast=not opt.nightly, at_once=1 if opt.nightly else AT_ONCE, busy=opt.busy, again=again)
+    return run_all(
+        [k for k in kinds if k not in bare],
+        fast=not opt.nightly,
+        at_once=1 if opt.nightly else AT_ONCE,
+        busy=opt.busy,
+        again=not (opt.lint or opt.nightly),
+        before=before,
+    )
 
 
 if __name__ == "__main__":

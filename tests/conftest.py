@@ -19,8 +19,10 @@ from typing import TypeVar
 
 import cloudpickle
 import pytest
+from cellmesh.scheduler.node import launch
 from cellmesh.scheduler.node.handle import WorkerModules
 from support import outcomes
+from support.commands import forked
 from support.waiting import MARKER, Holdings, after_garbage, processes, wait_until
 
 from cellmesh.startup import worker_modules
@@ -133,15 +135,21 @@ def _nothing_left_by_the_run() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _commands_of_machines(_nothing_left_by_the_run: None) -> Iterator[None]:
-    """Who forks the commands that tests give on machines, where there are such tests."""
-    if "support.real_machines" not in sys.modules:
-        yield
-        return
-    from support.commands import forked
-
+def _forks(_nothing_left_by_the_run: None) -> Iterator[None]:
+    """Who forks the sessions of tests, and the commands that they give on machines."""
     with forked.served():
         yield
+
+
+@pytest.fixture(autouse=True)
+def _own_interpreter(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Sessions of a test that says so begin as users' do."""
+    if request.node.get_closest_marker("own_interpreter") is None:
+        yield
+        return
+    launch.begin = forked.begin_as_users_do
+    yield
+    launch.begin = forked.begin
 
 
 @pytest.fixture(autouse=True)

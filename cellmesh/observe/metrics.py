@@ -194,6 +194,7 @@ class _Outbox:
     def __init__(self, of: Session) -> None:
         self.of = of
         self._lock = threading.Lock()
+        self._sending = threading.Lock()  # who flushes at the end waits for what the thread has taken
         self._sums = Sums()
         self._is_over = False
         self._changed = Condition()
@@ -215,10 +216,11 @@ class _Outbox:
 
     def flush(self) -> None:
         """Send what there is."""
-        with self._lock:
-            changes, self._sums = self._sums.all(), Sums()
-        if changes:
-            self.of._send(MetricChanges(changes))
+        with self._sending:
+            with self._lock:
+                changes, self._sums = self._sums.all(), Sums()
+            if changes:
+                self.of._send(MetricChanges(changes))
 
     def _run(self) -> None:
         while not self._is_over:

@@ -107,16 +107,7 @@ def launch(
         with node_socket.listen(os.path.join(directory, session_dir.SOCKET_NAME)) as listener:
             passed = (listener.fileno(), segment_fd, driver, config_reader)
             command = our_python("cellmesh.scheduler.local_scheduler", *map(str, passed))
-            # A session of its own, because Jupyter interrupts, and kills, by process group.
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=passed,
-                start_new_session=True,
-                env={**environment(), processes.SESSION_VARIABLE: session},
-            )
+            process = begin(command, log, {**environment(), processes.SESSION_VARIABLE: session}, passed)
     except BaseException:
         for fd in fds:
             os.close(fd)
@@ -125,6 +116,22 @@ def launch(
     for fd in (config_reader, driver, log):
         os.close(fd)
     return Launch(session, directory, segment_fd, process, config_writer)
+
+
+def begin(
+    command: list[str], log: int, environment: dict[str, str], passed: tuple[int, ...] = (), folder: str | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a process of ours that goes on by itself: it inherits `passed`, and writes to `log`."""
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        pass_fds=passed,
+        start_new_session=True,  # because Jupyter interrupts, and kills, by process group
+        env=environment,
+        cwd=folder,
+    )
 
 
 def our_python(module: str, *arguments: str) -> list[str]:

@@ -33,6 +33,8 @@ class Kind:
         When it is ended. That is for what hangs, so it is several times what a quiet machine needs.
     missing : callable
         The reason why it cannot run here, or None; installs what it can. Called before the first kind begins.
+    bare : bool
+        It needs a compiler and Python alone, so it runs while the rest is installed.
     in_tree : bool
         It runs with build/dev (scripts/devtree.py) instead of what is installed.
     one : callable
@@ -48,6 +50,7 @@ class Kind:
     command: list[str]
     limit_s: int
     missing: Callable[[], str | None] = lambda: None
+    bare: bool = False
     in_tree: bool = False
     one: Callable[[str], list[str]] | None = None
     budget_s: int = 0
@@ -72,7 +75,12 @@ def c_tests(*settings: str) -> list[str]:
 def c_kind(name: str, limit_s: int, *settings: str, budget_s: int = 0) -> Kind:
     """Tests in C, a program each."""
     return Kind(
-        name, c_tests(*settings), limit_s, one=lambda program: c_tests(*settings, f"TESTS={program}"), budget_s=budget_s
+        name,
+        c_tests(*settings),
+        limit_s,
+        bare=True,
+        one=lambda program: c_tests(*settings, f"TESTS={program}"),
+        budget_s=budget_s,
     )
 
 
@@ -172,10 +180,11 @@ KINDS = [
     pytest_kind("libraries", "tests/compat tests/rl tests/train tests/tune", 3000, budget_s=700),
     pytest_kind("kernels", "tests/engines tests/gpu tests/kernel", 3000, budget_s=500),
     pytest_kind("panel", "tests/ui", 3000, budget_s=550, missing=browser.install),
+    pytest_kind("units and the store", BELOW, 3000, budget_s=400),
+    pytest_kind("notebooks", "tests/notebooks", 1800, budget_s=150),
     c_kind(
         "c under sanitizers", 3000, "SAN=address,undefined", "crash_test_ARGS=sample", "DEADLINE_S=2900", budget_s=300
     ),
-    pytest_kind("units and the store", BELOW, 3000, budget_s=400),
     c_kind("c", 1800, "stepping_test_ARGS=sample", "DEADLINE_S=1700", budget_s=120),
     Kind(
         "analyzer of C",
@@ -195,10 +204,9 @@ KINDS = [
         budget_s=60,
     ),
     c_kind("threads as clients", 600, "SAN=thread", "TESTS=threads_test", budget_s=60),
-    Kind("models", [sys.executable, "models/run.py"], 600, budget_s=60),
+    Kind("models", [sys.executable, "models/run.py"], 600, bare=True, budget_s=60),
     Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "test"], 600, node_missing, budget_s=45),
     pytest_kind("control store", CONTROL_STORE, 600, budget_s=30, missing=apt.redis_server),
-    pytest_kind("notebooks", "tests/notebooks", 1800, budget_s=150),
 ]
 # Releases of cloudpickle: the oldest that is allowed, the last that named files in code by itself, and the newest.
 CLOUDPICKLES = ("3.0.0", "3.1.2", "")

@@ -19,6 +19,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +36,19 @@ RELAYED = re.compile(r"\((?:raylet|(?:[^()]|\([^()]*\))* pid=\d+[^)]*)\)")
 REPORT = re.compile(r"^\(raylet\) .* User exception:\nray::.*\n(?: .*\n)*.*\n", re.MULTILINE)
 COLOUR = re.compile(r"\x1b\[\d*m")
 Outcome = dict[str, Any]
+Begin = Callable[[list[str], float, str], subprocess.CompletedProcess[str]]
 
 
-def run(program: Path, *command: str, limit_s: float = LIMIT_S) -> Outcome:
+def in_its_own_interpreter(command: list[str], limit_s: float, folder: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=limit_s, cwd=folder, env=environment)
+
+
+def run(program: Path, *command: str, limit_s: float = LIMIT_S, begin: Begin = in_its_own_interpreter) -> Outcome:
     """Run one program in an empty folder: its lines, its exit status, and the type of the exception that ended it."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            done = subprocess.run(
-                [*command, str(program)],
-                capture_output=True,
-                text=True,
-                timeout=limit_s,
-                cwd=folder,
-                env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
-            )
+            done = begin([*command, str(program)], limit_s, folder)
         except subprocess.TimeoutExpired as late:
             lines = (late.stdout or b"").decode().splitlines()
             return {"stdout": lines, "status": f"none after {limit_s} s", "raises": None}

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from compat import check_ray
+from support.commands import forked
 
 # What puts together what the others show one by one: the nightly rounds run it.
 AT_NIGHT = ("examples/", "tutorials/", "patterns/", "utilities/")
 MIGRATING = Path(__file__).resolve().parents[2] / "docs/migrating-from-ray.md"
+
+
+def _forked(command: list[str], limit_s: float, folder: str) -> CompletedProcess[str]:
+    return forked.run(command, os.environ, timeout=limit_s, folder=folder)
 
 
 @pytest.mark.timeout(check_ray.LIMIT_S + 10)
@@ -19,7 +26,7 @@ MIGRATING = Path(__file__).resolve().parents[2] / "docs/migrating-from-ray.md"
     [pytest.param(name, marks=pytest.mark.slow if name.startswith(AT_NIGHT) else ()) for name in check_ray.PROGRAMS],
 )
 def test_program(name: str) -> None:
-    found = check_ray.run(check_ray.PROGRAMS[name], *check_ray.OURS)
+    found = check_ray.run(check_ray.PROGRAMS[name], *check_ray.OURS, begin=_forked)
     assert check_ray.difference(check_ray.recorded()[name], found) == check_ray.expected_difference(name)
 
 

@@ -141,6 +141,25 @@ def test_a_run_that_stops_halfway_is_red_although_what_failed_passes_alone(
     assert "FAILED   some: as a whole" in lines and lines[-2:] == ["1 flaky", "1 passed, 1 failed, 0 skipped"]
 
 
+def test_what_needs_nothing_runs_while_the_rest_is_installed(
+    runner: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Each waits for the other: a pipe is opened when both of its ends are."""
+    os.mkfifo(tmp_path / "pipe")
+    bare = runner.kinds.Kind("bare", ["cat", str(tmp_path / "pipe")], 60, bare=True)
+    (outcome,) = runner.run_tests.while_installing(f"sh -c 'echo installed > {tmp_path}/pipe'", [bare])
+    assert (outcome.kind.name, outcome.status) == ("bare", "ok") and "installed" in lines_of(capsys)
+    other = runner.kinds.Kind("other", ["true"], 60)
+    assert runner.run_tests.run_all([other], before=[outcome]) == 0
+    assert [line.split()[1] for line in lines_of(capsys) if line.startswith("ok ")] == ["bare", "other"]
+
+
+def test_what_runs_meanwhile_ends_with_an_installation_that_fails(runner: Any) -> None:
+    with pytest.raises(SystemExit) as ended:
+        runner.run_tests.while_installing("false", [runner.kinds.Kind("bare", ["sleep", "600"], 700, bare=True)])
+    assert ended.value.code == 1
+
+
 def test_what_is_missing_is_said_before_anything_begins(runner: Any, capsys: pytest.CaptureFixture[str]) -> None:
     begun: list[str] = []
     first = runner.kinds.Kind("first", ["true"], 10, lambda: begun.append("looked") or None)

@@ -78,7 +78,7 @@ class Machine:
                 timeout=60,
             )
         else:
-            done = forked.run(arguments, environment, stdin)
+            done = forked.run([forked.COMMAND, *arguments], environment, stdin)
         assert done.returncode == status, (arguments, done.returncode, done.stdout, done.stderr)
         return done.stdout if status == 0 else done.stderr
 

@@ -145,6 +145,7 @@ def _process(pid: int) -> Process | None:
 
 
 KTHREADD = 2  # the parent of Linux's own threads, which have no environment
+forkers: set[int] = set()  # what these have forked belongs to the test that asked for it
 _strangers: set[int] = set()  # known not to be of this run, and listed in /proc ever since
 
 
@@ -223,7 +224,7 @@ class Holdings:
         Offspring of a process that was here before (the workers of a session that a wider fixture keeps) is that
         process's business, and the files of a session that was here before likewise.
         """
-        known = {p.pid for p in before.processes}
+        known = {p.pid for p in before.processes} - forkers
         parents = {p.pid: p.parent for p in self.processes}
 
         def descends_from_known(pid: int) -> bool:

@@ -20,8 +20,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ...local_scheduler.policy import backoff_s
-from ...node import private_dir
-from ...node.launch import environment, our_python
+from ...node import launch, private_dir
 from ...system import processes
 from ..net.keys import Cluster, KeyFileError
 from .exit_codes import ENDED, STOPPED, UNUSABLE
@@ -39,15 +38,7 @@ def start(cluster: Cluster) -> subprocess.Popen[bytes]:
         os.replace(path, f"{path}.old")
     log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        return subprocess.Popen(
-            our_python(__name__, cluster.path),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            cwd="/",
-            env=environment(),
-        )
+        return launch.begin(launch.our_python(__name__, cluster.path), log, launch.environment(), folder="/")
     finally:
         os.close(log)
 

@@ -73,6 +73,7 @@ def on_disk() -> tuple[Any, list[Any]]:
     return moved, looked_at
 
 
+@pytest.mark.own_interpreter
 def test_what_lies_on_disk_waits_for_room_in_memory_and_nobody_else_does() -> None:
     with machines(2, at_home={"object_store_memory": 64 * MB}) as two:
         moved, looked_at = on_disk()

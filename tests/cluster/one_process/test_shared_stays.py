@@ -43,6 +43,7 @@ class Holder:
         return cm.shared_arrays({"left": (3, int), "right": ((2, 2), bool)})
 
 
+@pytest.mark.own_interpreter  # workers here begin later than the others get something to do
 def test_tasks_that_need_it_run_where_it_is() -> None:
     with machines(2, cpus_at_home=1):
         array = cm.shared_array((3, 4), "f4")

@@ -97,6 +97,7 @@ def test_values_layout_and_flags_are_the_same(cm: ModuleType, order: str) -> Non
 
 def test_results_are_independent_and_freed(cm: ModuleType) -> None:
     cm.get(make.remote(0))
+    wait_until(lambda: stats()["used_bytes"] < 8 * N)  # it has been let go of
     before = stats()["used_bytes"]
     refs = [make.remote(i) for i in range(20)]
     assert [cm.get(ref)[7, 3] for ref in refs] == list(range(20))
@@ -105,7 +106,7 @@ def test_results_are_independent_and_freed(cm: ModuleType) -> None:
     wait_until(lambda: stats()["used_bytes"] < before + 2 * 8 * N)
     assert (part == 5.0).all()
     del part
-    wait_until(lambda: stats()["used_bytes"] == before)
+    wait_until(lambda: stats()["used_bytes"] <= before)
 
 
 def test_what_a_function_keeps_is_copied(cm: ModuleType) -> None:
