@@ -110,7 +110,7 @@ check: tree-tools
 # The wheel is built while pip, which computes in one process, installs the rest, and the tests in C run meanwhile. The
 # static checks before the others: what they find need not be found by a test.
 test: venv
-	$(run) scripts/run_tests.py --install '$(make) --no-print-directory -j2 install-test' $(ARGS)
+	$(run) scripts/run_tests.py --install '$(make) --no-print-directory -j2 install-test devtree' $(ARGS)
 
 nightly: install-test
 	$(run) scripts/run_tests.py --nightly

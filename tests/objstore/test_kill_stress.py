@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-N_KILLS = int(os.environ.get("CELLMESH_KILLS", "300"))
+N_KILLS = int(os.environ.get("CELLMESH_KILLS", "200"))
 
 
 def run(*arguments: object) -> str:

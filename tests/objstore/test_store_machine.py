@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 from support.plain_hooks import PlainHooks
 
-N_EXAMPLES = int(os.environ.get("CELLMESH_MACHINE_EXAMPLES", "25"))
+N_EXAMPLES = int(os.environ.get("CELLMESH_MACHINE_EXAMPLES", "15"))
 STORE_BYTES = 8 << 20
 
 

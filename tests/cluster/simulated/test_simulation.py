@@ -7,7 +7,7 @@ import os
 import pytest
 from cluster.simulated.simulation import Cluster
 
-N_SEEDS = int(os.environ.get("CELLMESH_SEEDS", "300"))
+N_SEEDS = int(os.environ.get("CELLMESH_SEEDS", "200"))
 CHUNK = 100
 KEPT = {
     90: "a task for its own node alone, which is too small for it: nobody said why it waits",

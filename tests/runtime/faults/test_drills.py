@@ -16,7 +16,7 @@ import pytest
 from cellmesh.scheduler.system import processes
 
 N_DRILLS, FIRST_SEED, DRILL_S = (
-    int(os.environ.get("CELLMESH_DRILLS", "2")),
+    int(os.environ.get("CELLMESH_DRILLS", "1")),
     int(os.environ.get("CELLMESH_DRILLS_FROM", "0")),
     6.0,
 )
