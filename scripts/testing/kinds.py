@@ -40,7 +40,7 @@ class Kind:
     one : callable
         The command for some of its tests by name; None where it runs only as a whole.
     budget_s : int
-        What it may take on two quiet cores, beside two other kinds; stands beside what it took. 0: no budget.
+        What it may take on two quiet cores, beside three other kinds; stands beside what it took. 0: no budget.
     inputs : callable
         All files that decide what it finds, tools and libraries aside. It does not run again while it has passed with
         these (scripts/testing/unchanged.py). None where that cannot be said, or would take as long as the check.
@@ -173,17 +173,17 @@ CONTROL_STORE = "tests/cluster/store/test_control_store.py"  # alone, as it need
 
 BELOW = f"tests/objstore {TOOLS} tests/scheduler tests/typing tests/unit"
 
-# The longest first, and none longer than a third of all, so that those that run at once end together.
+# The longest first, and none longer than a quarter of all, so that those that run at once end together.
 KINDS = [
-    pytest_kind("runtime", "tests/runtime", 3000, budget_s=850),
-    pytest_kind("clusters", f"tests/cluster --ignore={CONTROL_STORE}", 3000, budget_s=800, missing=apt.redis_server),
-    pytest_kind("libraries", "tests/compat tests/rl tests/train tests/tune", 3000, budget_s=700),
+    pytest_kind("runtime", "tests/runtime", 3000, budget_s=600),
+    pytest_kind("clusters", f"tests/cluster --ignore={CONTROL_STORE}", 3000, budget_s=650, missing=apt.redis_server),
+    pytest_kind("libraries", "tests/compat tests/rl tests/train tests/tune", 3000, budget_s=600),
     pytest_kind("kernels", "tests/engines tests/gpu tests/kernel", 3000, budget_s=500),
-    pytest_kind("panel", "tests/ui", 3000, budget_s=550, missing=browser.install),
-    pytest_kind("units and the store", BELOW, 3000, budget_s=400),
+    pytest_kind("panel", "tests/ui", 3000, budget_s=500, missing=browser.install),
+    pytest_kind("units and the store", BELOW, 3000, budget_s=300),
     pytest_kind("notebooks", "tests/notebooks", 1800, budget_s=150),
     c_kind(
-        "c under sanitizers", 3000, "SAN=address,undefined", "crash_test_ARGS=sample", "DEADLINE_S=2900", budget_s=300
+        "c under sanitizers", 3000, "SAN=address,undefined", "crash_test_ARGS=sample", "DEADLINE_S=2900", budget_s=200
     ),
     c_kind("c", 1800, "stepping_test_ARGS=sample", "DEADLINE_S=1700", budget_s=120),
     Kind(
