@@ -1,8 +1,9 @@
 """Processes without an interpreter's start: one that has imported what they need forks for each.
 
-Tests of clusters give a thousand commands, and tests begin two thousand sessions. Starting Python and importing takes
-most of what these cost; a fork takes 0.02 s. Commands of machines with a name or a network of their own run as users
-run them, and so do the sessions of programs that tests start, and of tests that are marked `own_interpreter`.
+Tests of clusters give a thousand commands, and many tests begin a session. Starting Python and importing takes most of
+what these cost; a fork takes 0.02 s (decision 165). Commands of machines with a name or a network of their own
+run as users run them, and so do the sessions of programs that tests start, and of tests that are marked
+`own_interpreter`.
 """
 
 from __future__ import annotations
