@@ -44,6 +44,7 @@ LABELS = {
     "gymnasium_sync": "gymnasium, Sync",
     "gymnasium_async": "gymnasium, Async",
     "single": "in one process",
+    "apart": "two processes that never wait for each other",
     "ale": "ale-py, AtariVectorEnv",
     "envpool": "EnvPool",
     "sb3": "Stable-Baselines3",
@@ -134,7 +135,7 @@ ROWS = (
         "a step of Pong in 8 environments, the usual wrappers, two workers",
         "us",
         ">= 1.8 x single",
-        ("cellmesh", "single", "gymnasium_sync", "gymnasium_async", "ale"),
+        ("cellmesh", "single", "apart", "gymnasium_sync", "gymnasium_async", "ale"),
         program=RL,
     ),
     Row(

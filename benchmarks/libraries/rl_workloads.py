@@ -19,25 +19,28 @@ N_GENERATIONS = 20
 STATE_NUMBERS, N_STATES, N_BATCHES = 1024, 64, 300  # states of 4 KB, as in Moritz et al. 2018, table 3
 
 
-def us_a_step(envs, n=4000, n_actions=2):
-    """Microseconds a step of one environment takes, with actions that are drawn beforehand."""
+def us_a_step(envs, n=4000, n_actions=2, meet=lambda: None):
+    """Microseconds a step of one environment takes, with actions that are drawn beforehand. `meet`: called before the
+    time begins.
+    """
     import numpy as np
 
     n_warm = n // 20
-    actions = np.random.default_rng(0).integers(0, n_actions, (n_warm + n, N_ENVS))
+    actions = np.random.default_rng(0).integers(0, n_actions, (n_warm + n, envs.num_envs))
     envs.reset()
     for one in actions[:n_warm]:
         envs.step(one)
+    meet()
     began = time.perf_counter()
     for one in actions[n_warm:]:
         envs.step(one)
     took = time.perf_counter() - began
     envs.close()
-    return {"us": took / n / N_ENVS * 1e6}
+    return {"us": took / n / envs.num_envs * 1e6}
 
 
-def pong_step(envs):
-    return us_a_step(envs, n=400, n_actions=N_PONG_ACTIONS)
+def pong_step(envs, meet=lambda: None):
+    return us_a_step(envs, n=400, n_actions=N_PONG_ACTIONS, meet=meet)
 
 
 def pong_wrappers():
@@ -159,17 +162,37 @@ class GymnasiumSync:
 
     vector_8_two_workers = vector_8
 
-    def pong(self):
+    def pong(self, n_envs=N_ENVS, meet=lambda: None):
         import ale_py
 
         self.gym.register_envs(ale_py)
-        return pong_step(
-            self.gym.make_vec(PONG, N_ENVS, vectorization_mode=self.kind, wrappers=pong_wrappers(), frameskip=1)
-        )
+        envs = self.gym.make_vec(PONG, n_envs, vectorization_mode=self.kind, wrappers=pong_wrappers(), frameskip=1)
+        return pong_step(envs, meet)
 
 
 class GymnasiumAsync(GymnasiumSync):
     kind = "async"
+
+
+class Apart(GymnasiumSync):
+    """Two processes with half of the environments each, that never wait for each other: the most that two give."""
+
+    def pong(self):
+        import multiprocessing
+
+        context = multiprocessing.get_context("spawn")
+        meet, found = context.Barrier(2), context.SimpleQueue()
+        halves = [context.Process(target=half_of_pong, args=(meet, found)) for _ in range(2)]
+        for half in halves:
+            half.start()
+        us = sum(found.get() for _ in halves) / len(halves) / len(halves)
+        for half in halves:
+            half.join()
+        return {"us": us}
+
+
+def half_of_pong(meet, found):
+    found.put(GymnasiumSync().pong(N_ENVS // 2, meet.wait)["us"])
 
 
 # ---- environments in C++, in threads
@@ -283,6 +306,7 @@ PEERS = {
     "single": Single,
     "gymnasium_sync": GymnasiumSync,
     "gymnasium_async": GymnasiumAsync,
+    "apart": Apart,
     "ale": Ale,
     "envpool": EnvPool,
     "sb3": SB3,

@@ -53,6 +53,7 @@ class Call(Struct):
     # Objects that it holds: function first, then its refs, those of the actor that it makes, what describes its group.
     needs: list[Key]
     missing: set[Key]
+    kind: Hashable | None = None  # see `kind_of`
     handle: Handle | None = None
     pack: Pack | None = None  # whose parcel it is in, if it is not alone there
     given_at: float = 0.0  # when the engine was given it

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from ..errors import engine_limits as limits
@@ -60,7 +61,7 @@ class Capabilities:
     output: bool = False
     nested: bool = False
 
-    @property
+    @cached_property
     def lacks(self) -> tuple[str, ...]:
         """What calls may ask for and it cannot do, as `limits` calls it."""
         has = {

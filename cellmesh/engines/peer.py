@@ -116,7 +116,7 @@ class EnginePeer(HeardCalls):
         nodes = self._engine.nodes()
         for numbers in self._packing.take(lambda number: n_at_once(self._calls[number].task, nodes)):
             handle = self._submit(*[self._calls[number] for number in numbers])
-            self._packing.sent(handle, kind_of(self._calls[numbers[0]].task))
+            self._packing.sent(handle, self._calls[numbers[0]].kind)
         return self._packing.wait_s()
 
     # ---------------------------------------------------------------- from the agent
@@ -205,7 +205,7 @@ class EnginePeer(HeardCalls):
                 return
             self._values.hold([about])
             needs.append(about)
-        call = self._calls[task.number] = Call(task, needs, set())
+        call = self._calls[task.number] = Call(task, needs, set(), kind_of(task))
         if lacks := lacking(task, self._engine):
             self._refuse(call, lacks)
         else:
@@ -374,10 +374,10 @@ class EnginePeer(HeardCalls):
             living.line.remove(call.task.number)
             self._submit(call)
         elif not call.missing and living is None:
-            if (kind := kind_of(call.task)) is None:
+            if call.kind is None:
                 self._submit(call)
             else:
-                self._packing.add(call.task.number, call.needs[0], kind)
+                self._packing.add(call.task.number, call.needs[0], call.kind)
 
     def _advance(self, living: Living) -> None:
         """Give the engine the calls whose turn it is; or tell of the end, once what becomes of its calls is known."""
@@ -523,7 +523,7 @@ class EnginePeer(HeardCalls):
 
     # ---- their ends
     def _ended(self, call: Call, done: Done, blobs: Sequence[Blob]) -> None:
-        if kind_of(call.task) is not None:  # one that makes large values does so for longer
+        if call.kind is not None:  # one that makes large values does so for longer
             is_large = any(given.blob >= 0 for given in (*done.values, *done.made))
             self._packing.note_run(call.needs[0], SLOW_S if is_large else done.ran * 1e-6)
         # By the interrupt, or as it was not read on.

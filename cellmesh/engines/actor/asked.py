@@ -219,7 +219,7 @@ class CallsOut:
 
     def forget(self, who: Caller) -> None:
         """It reads nothing any more of what its calls yield: its run has ended."""
-        for number in [number for number, asked in self._read.items() if asked.who is who]:
+        for number in [number for number, asked in self._read.items() if asked.who is who] if self._read else ():
             del self._read[number]
             self._send(Taken(number, 0, closed=True))
 

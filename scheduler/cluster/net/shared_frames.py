@@ -38,7 +38,7 @@ class SharedFrames:
     def __init__(self, fd: int, is_first: bool) -> None:
         self._memory = memoryview(mmap.mmap(fd, COUNTS_BYTES + 2 * RING_BYTES))
         self._writes, self._reads = (0, 1) if is_first else (1, 0)  # which ring
-        self._n_written = self._n_read = 0
+        self._n_written = self._n_read = self._n_released = 0
 
     def put(self, frame: memoryview) -> bool:
         """Lay a frame there for the other side; False: there is no room."""
@@ -58,7 +58,9 @@ class SharedFrames:
 
     def release(self) -> None:
         """What was taken is not read any more."""
-        _count.pack_into(self._memory, _count.size * self._reads, self._n_read)
+        if self._n_released != self._n_read:
+            self._n_released = self._n_read
+            _count.pack_into(self._memory, _count.size * self._reads, self._n_read)
 
     def _at(self, ring: int, at: int, n: int) -> memoryview:
         begin = COUNTS_BYTES + ring * RING_BYTES + at % RING_BYTES

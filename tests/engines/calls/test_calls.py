@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -156,3 +156,22 @@ def test_what_a_task_takes_from_a_call_lives_on_as_long_as_it_is_needed(start: C
     with pytest.raises(ActorDiedError):
         get(log.add.remote(1))
     assert get(refs[0]).sum() == 200_000
+
+
+def test_a_generator_that_a_task_submits_and_reads_runs_to_its_end_first(
+    start: Callable[..., ModuleType], tmp_path: Path
+) -> None:
+    cm = start()
+
+    @cm.remote(num_returns="streaming", generator_backpressure_num_objects=1)
+    def counted(folder: Path) -> Iterator[int]:
+        for i in range(5):
+            (folder / str(i)).touch()
+            yield i
+
+    @cm.remote
+    def read(folder: Path) -> list[Any]:
+        items = counted.remote(folder)
+        return [cm.get(next(items)), len(list(folder.iterdir())), [cm.get(ref) for ref in items]]
+
+    assert get(read.remote(tmp_path)) == [0, 5, [1, 2, 3, 4]]
