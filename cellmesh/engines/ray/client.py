@@ -89,7 +89,7 @@ def main(*descriptors: int) -> None:
     try:
         ray.get(relay.end.remote())
     except ray.exceptions.RayActorError:
-        pass  # as it was to
+        pass  # before it could answer
     ray.shutdown()
     os._exit(0)
 

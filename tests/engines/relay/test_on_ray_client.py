@@ -41,6 +41,7 @@ import cellmesh
 from cellmesh.exceptions import EngineUnreachableError
 
 ENGINES = ["ray"]
+pytestmark = pytest.mark.timeout(400)  # it has a cluster of its own, and connects three times
 PATIENCE_S = 120.0  # Ray Client begins a process in the cluster for each connection
 PROGRAM = """
 import sys
