@@ -65,11 +65,9 @@ def client_port() -> Iterator[int]:
     """Of the client server of a Ray cluster of two nodes."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S", "120")  # for a machine that has much to do
-        with cluster_of("ray_cluster.py", ray_client_server_port=port):
-            wait_until(lambda: listens(port), PATIENCE_S)
-            yield port
+    with cluster_of("ray_cluster.py", ray_client_server_port=port):
+        wait_until(lambda: listens(port), PATIENCE_S)
+        yield port
 
 
 @pytest.fixture(scope="module")
