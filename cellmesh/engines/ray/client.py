@@ -89,7 +89,7 @@ def main(*descriptors: int) -> None:
     try:
         ray.get(relay.end.remote())
     except ray.exceptions.RayActorError:
-        pass  # as it was to
+        pass  # before it could answer
     ray.shutdown()
     os._exit(0)
 
@@ -102,6 +102,7 @@ def _begun(ray: Any, begin: Begin) -> tuple[Any, tuple[Facts, list[EngineNode]]]
     check_listens(PREFIX, begin.address.removeprefix(PREFIX), HINT)
     context, versions = joined(ray, begin.address, HINT, begin.options, partial(ray.init, address=begin.address))
     options: dict[str, Any] = {"name": begin.name, "namespace": NAMESPACE, "lifetime": "detached"}
+    options["get_if_exists"] = True  # of a try before that was given up
     relay = ray.remote(Relay).options(**options, num_cpus=0, resources=HEAD, max_concurrency=MOST_AT_ONCE).remote()
     try:
         nodes = pickle.loads(ray.get(relay.nodes.remote()))

@@ -62,7 +62,10 @@ from .joining import check_listens, joined
 
 PREFIX = "ray:"
 NODES_S = 2.0  # how often to look which machines there are
-AUTO = '"ray:auto" is the cluster of this machine, as `ray start` begins it'
+AUTO = (
+    '"ray:auto" is the cluster of this machine, as `ray start` begins it; "ray://HOST:10001", with Ray Client\'s port, '
+    "is for machines that are not of the cluster"
+)
 MOST_ASK = 10_000  # of an office at a time, among them each generator that runs
 MOST_OVER = 1000  # runs of which it is known that they hear no more
 OFFICE = "cellmesh-office"  # the name of an actor, in a namespace of this process's job

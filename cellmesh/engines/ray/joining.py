@@ -14,6 +14,10 @@ FIRST_WORKER_S = 120.0  # for the first worker to begin
 PROBE_S = 5.0  # for a connection to an address
 
 
+class NotServed(EngineUnreachableError):
+    """Ray Client's server has not begun a process for this program, which at times it does at the next try."""
+
+
 def joined(
     ray: Any, address: str, hint: str, options: Mapping[str, Any], begin: Callable[..., Any]
 ) -> tuple[Any, dict[str, str]]:
@@ -67,7 +71,7 @@ def _begun(
             ) from None
         if isinstance(error, ConnectionAbortedError):  # Ray Client's server is there; its words end with the reason
             why = str(error).strip().rpartition("\n")[2]
-            raise EngineUnreachableError(f"{address} has no process for this program: {why}") from None
+            raise NotServed(f"{address} has no process for this program: {why}") from None
         raise EngineUnreachableError(f"no Ray cluster at {address}: {first_line(error)}. {hint}") from None
     except RuntimeError as error:
         if "ersion" in str(error):

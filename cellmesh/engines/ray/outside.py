@@ -25,11 +25,13 @@ from ..interface import EngineNode, Facts, Gone, Notice
 from ..relay.home import RelayEngine
 from .client import END_S, HINT, PREFIX, Begin, Over
 from .engine import RayEngine
+from .joining import NotServed
 from .relay import UNASKED_S, WAIT_S
 
 ANSWER_S = WAIT_S + 50.0  # for a request of `pieces.BATCH_BYTES`
 UP_S = 60.0  # for a process to find the relay
 AGAIN_S = 1.0  # between two that have not
+TRIES = 3  # of the first connection, see `NotServed`
 GIVE, TAKE = range(2)  # lanes
 BEGIN = (
     "import sys; ours = sys.argv[1]; ours in sys.path or sys.path.insert(0, ours); "
@@ -96,11 +98,15 @@ class OutsideEngine(RelayEngine):
         if not host or not port.isdecimal():
             raise EngineUnreachableError(f"{address!r} has no port: it is ray://HOST:PORT. {HINT}")
         self._address = address
-        process = self._process = ClientProcess(Begin(address, dict(options), self._name, True))
-        try:
-            found = process.answer(GIVE, None)
-        except (EOFError, OSError):
-            raise EngineError(f"{address}: the process that has Ray Client has ended before it was connected") from None
+        for _ in range(TRIES):
+            process = self._process = ClientProcess(Begin(address, dict(options), self._name, True))
+            try:
+                found = process.answer(GIVE, None)
+            except (EOFError, OSError):
+                raise EngineError(f"{address}: the process that has Ray Client ended before it was connected") from None
+            if not isinstance(found, NotServed):
+                break
+            process.kill()
         if isinstance(found, EngineError):
             raise found
         self._answered_at = time.monotonic()

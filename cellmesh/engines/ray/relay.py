@@ -52,9 +52,8 @@ class Relay:
             return self._submitter.take()
 
     def end(self) -> None:
-        """Never returns: its process ends, and with it what it has there."""
+        """Have its process end, and with it what it has there."""
         self._ray.kill(self._me)
-        threading.Event().wait()
 
     def _tell(self, event: Event) -> None:
         self._submitter.tell(event)

@@ -1,11 +1,14 @@
-"""A TCP line that a test breaks."""
+"""`python tests/engines/relay/broken_line.py '{"port": PORT}'`: a TCP line that a test breaks, in a process of its own
+as its connections come and go. Prints its address, does the methods whose names it is given, and ends with its standard
+input."""
 
 from __future__ import annotations
 
+import json
+import os
 import socket
+import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 class BrokenLine:
@@ -18,9 +21,8 @@ class BrokenLine:
         self._ends: list[socket.socket] = []
         self._carries = threading.Event()
         self._carries.set()
-        self._is_cut = self._is_over = False
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
+        self._is_cut = False
+        threading.Thread(target=self._accept).start()
 
     def cut(self) -> None:
         """Close what there is, and whatever comes."""
@@ -36,19 +38,6 @@ class BrokenLine:
         self._is_cut = False
         self._carries.set()
 
-    def end(self) -> None:
-        """It is not there any more."""
-        self._is_over = True
-        self._carries.set()
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._threads[0].join()
-        self._close()
-        for thread in self._threads:
-            thread.join()
-        self._listener.close()
-        for end in self._ends:
-            end.close()
-
     def _close(self) -> None:
         for end in self._ends:
             try:
@@ -57,19 +46,15 @@ class BrokenLine:
                 pass
 
     def _accept(self) -> None:
-        while not self._is_over:
-            try:
-                here, _ = self._listener.accept()
-            except OSError:
-                return
+        while True:
+            here, _ = self._listener.accept()
             if self._is_cut:
                 here.close()
                 continue
             there = socket.create_connection(("127.0.0.1", self._target))
             self._ends += [here, there]
             for source, target in ((here, there), (there, here)):
-                self._threads.append(threading.Thread(target=self._carry, args=(source, target)))
-                self._threads[-1].start()
+                threading.Thread(target=self._carry, args=(source, target)).start()
 
     def _carry(self, source: socket.socket, target: socket.socket) -> None:
         try:
@@ -81,11 +66,9 @@ class BrokenLine:
             pass
 
 
-@contextmanager
-def broken_line(port: int) -> Iterator[BrokenLine]:
-    """One to that port."""
-    line = BrokenLine(port)
-    try:
-        yield line
-    finally:
-        line.end()
+if __name__ == "__main__":
+    line = BrokenLine(**json.loads(sys.argv[1]))
+    print(f"127.0.0.1:{line.port}", flush=True)
+    for asked in sys.stdin:
+        getattr(line, json.loads(asked)[0])()
+    os._exit(0)  # with its threads

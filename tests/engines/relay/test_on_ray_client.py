@@ -13,8 +13,7 @@ from types import ModuleType
 import numpy as np
 import psutil
 import pytest
-from engines.clusters import cluster_of
-from engines.relay.broken_line import BrokenLine, broken_line
+from engines.clusters import Cluster, cluster_of
 from engines.streams.test_conformance_streams import (  # noqa: F401 tests that run here
     test_a_method_yields_while_it_runs_and_the_actor_keeps_what_it_has,
     test_items_are_there_while_it_runs,
@@ -41,6 +40,7 @@ import cellmesh
 from cellmesh.exceptions import EngineUnreachableError
 
 ENGINES = ["ray"]
+pytestmark = pytest.mark.timeout(400)  # it has a cluster of its own, and connects three times
 PATIENCE_S = 120.0  # Ray Client begins a process in the cluster for each connection
 PROGRAM = """
 import sys
@@ -64,22 +64,20 @@ def client_port() -> Iterator[int]:
     """Of the client server of a Ray cluster of two nodes."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S", "120")  # for a machine that has much to do
-        with cluster_of("ray_cluster.py", ray_client_server_port=port):
-            wait_until(lambda: listens(port), PATIENCE_S)
-            yield port
+    with cluster_of("ray_cluster.py", ray_client_server_port=port):
+        wait_until(lambda: listens(port), PATIENCE_S)
+        yield port
 
 
 @pytest.fixture(scope="module")
-def line(client_port: int) -> Iterator[BrokenLine]:
-    with broken_line(client_port) as made:
+def line(client_port: int) -> Iterator[Cluster]:
+    with cluster_of("relay/broken_line.py", port=client_port) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def ray_address(line: BrokenLine) -> str:
-    return f"ray://127.0.0.1:{line.port}"
+def ray_address(line: Cluster) -> str:
+    return f"ray://{line.address}"
 
 
 def listens(port: int) -> bool:
@@ -100,7 +98,7 @@ def at_work() -> list[str]:
 
 
 def test_a_line_that_is_cut_is_told_and_mended(
-    on_engine: ModuleType, line: BrokenLine, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    on_engine: ModuleType, line: Cluster, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     begun, goes_on = Flag(tmp_path / "begun"), Flag(tmp_path / "goes_on")
 
@@ -114,7 +112,7 @@ def test_a_line_that_is_cut_is_told_and_mended(
 
     first = wait.remote(tmp_path / "runs", 1)
     begun.wait()
-    line.cut()
+    line.do("cut")
     told = ""
 
     def has_come(words: str) -> bool:
@@ -125,24 +123,24 @@ def test_a_line_that_is_cut_is_told_and_mended(
     wait_until(lambda: has_come("is broken. It is tried again"), PATIENCE_S)
     second = wait.remote(tmp_path / "runs", 2)
     goes_on.set()
-    line.mend()
+    line.do("mend")
     assert [value[0] for value in on_engine.get([first, second], timeout=PATIENCE_S)] == [1, 2]
     wait_until(lambda: has_come("is there again"), PATIENCE_S)
     assert sorted((tmp_path / "runs").read_text().split()) == ["1", "2"], "each has run once"
 
 
 @pytest.mark.slow
-def test_a_line_that_hangs_is_told_and_mended(on_engine: ModuleType, line: BrokenLine) -> None:
+def test_a_line_that_hangs_is_told_and_mended(on_engine: ModuleType, line: Cluster) -> None:
     @on_engine.remote
     def one() -> int:
         return 1
 
     assert on_engine.get(one.remote(), timeout=PATIENCE_S) == 1
-    line.hold()
+    line.do("hold")
     ref = one.remote()
     with pytest.raises(cellmesh.exceptions.GetTimeoutError):
         on_engine.get(ref, timeout=70.0)
-    line.mend()
+    line.do("mend")
     assert on_engine.get(ref, timeout=PATIENCE_S) == 1
 
 

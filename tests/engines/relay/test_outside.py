@@ -15,6 +15,7 @@ from cellmesh.engines.fake_engine import FakeEngine
 from cellmesh.engines.interface import Ended, Event, Facts, Gone, Notice, Outcome, Parcel
 from cellmesh.engines.ray import outside
 from cellmesh.engines.ray.client import Begin, Over
+from cellmesh.engines.ray.joining import NotServed
 from cellmesh.engines.ray.outside import GIVE, OutsideEngine
 from cellmesh.engines.relay.submitter import Submitter
 from cellmesh.exceptions import EngineUnreachableError
@@ -31,6 +32,7 @@ class Cluster:
         self.engine.connect("fake:", {}, self.there.tell)
         self.changed = threading.Condition()
         self.processes: list[Process] = []
+        self.n_not_served = 0  # first connections that come to nothing
         self.has_ended = False
         self.is_reached = True
 
@@ -54,6 +56,9 @@ class Process:
 
     def answer(self, lane: int, patience_s: float | None) -> Any:
         if self.begin.is_new:
+            if self._cluster.n_not_served:
+                self._cluster.n_not_served -= 1
+                return NotServed("no process")
             return Facts("ray"), self._cluster.engine.nodes()
         if not self._cluster.is_reached:
             return EngineUnreachableError("refused")
@@ -137,6 +142,27 @@ def test_a_line_that_stays_broken_is_tried_for_as_long_as_the_relay_waits(monkey
         monkeypatch.setattr(outside, "UNASKED_S", 0.0)
         gone = until(told, lambda event: isinstance(event, Gone))
         assert isinstance(gone, Gone) and "has not answered for" in gone.reason
+
+
+@pytest.mark.parametrize("n", [outside.TRIES - 1, outside.TRIES])
+def test_a_first_connection_that_is_not_served_is_tried_again(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    cluster, engine = Cluster(), OutsideEngine()
+    cluster.n_not_served = n
+    monkeypatch.setattr(outside, "ClientProcess", cluster.begin)
+    try:
+        if n < outside.TRIES:
+            assert engine.connect(ADDRESS, {}, lambda event: None) == Facts("ray")
+        else:
+            with pytest.raises(EngineUnreachableError, match="no process"):
+                engine.connect(ADDRESS, {}, lambda event: None)
+        assert len(cluster.processes) == outside.TRIES
+        assert all(process.is_over for process in cluster.processes[:n])
+        assert len({process.begin.name for process in cluster.processes}) == 1
+    finally:
+        engine.close()
+        for thread in threading.enumerate():
+            if thread.name == "cellmesh-relay":
+                thread.join()
 
 
 @pytest.mark.parametrize("address", ["ray://head", "ray://", "ray://head:port"])
