@@ -98,6 +98,7 @@ class OutsideEngine(RelayEngine):
         if not host or not port.isdecimal():
             raise EngineUnreachableError(f"{address!r} has no port: it is ray://HOST:PORT. {HINT}")
         self._address = address
+        found: Any = None
         for _ in range(TRIES):
             process = self._process = ClientProcess(Begin(address, dict(options), self._name, True))
             try:

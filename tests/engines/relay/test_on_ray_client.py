@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import subprocess
@@ -37,7 +38,7 @@ from support.flags import Flag
 from support.waiting import wait_until
 
 import cellmesh
-from cellmesh.exceptions import EngineUnreachableError
+from cellmesh.cli.main import main
 
 ENGINES = ["ray"]
 pytestmark = pytest.mark.timeout(400)  # it has a cluster of its own, and connects three times
@@ -162,6 +163,6 @@ def test_nothing_is_left_of_a_kernel_that_is_killed(client_port: int, tmp_path: 
         ("ray://nowhere.invalid:10001", "no Ray cluster at ray://nowhere.invalid:10001"),
     ],
 )
-def test_an_address_where_there_is_none(address: str, words: str) -> None:
-    with pytest.raises(EngineUnreachableError, match=words):
-        cellmesh.init(address=address, object_store_memory=64 << 20)
+def test_an_address_where_there_is_none(address: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["engine", "check", address]) == 1
+    assert re.search(words, capsys.readouterr().err)
