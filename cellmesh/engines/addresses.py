@@ -46,7 +46,7 @@ def address_of(asked: Any) -> Any:
     return f"{OF_DASK[scheme]}://{rest}" if scheme in OF_DASK else asked
 
 
-def is_open(address: str, environ: Mapping[str, str]) -> str:
+def remedy_if_open(address: str, environ: Mapping[str, str]) -> str:
     """What would keep others from an engine that nothing but the network keeps them from; "": it is not such a one.
     These are Dask's scheduler, and Ray's client server, without TLS on another machine. Of `ray:` Ray says so itself.
     """
@@ -56,9 +56,7 @@ def is_open(address: str, environ: Mapping[str, str]) -> str:
         return ""
     if prefix == "dask://":
         return '"dask+tls://" has certificates keep others out'
-    is_closed = environ.get("RAY_USE_TLS", "0").lower() in ("1", "true") or environ.get("RAY_AUTH_MODE") == "token"
-    return (
-        ""
-        if prefix != "ray://" or is_closed
-        else "RAY_USE_TLS=1, or RAY_AUTH_MODE=token, here and there keeps them out"
-    )
+    has_tls = environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
+    if prefix != "ray://" or has_tls or environ.get("RAY_AUTH_MODE") == "token":
+        return ""
+    return "RAY_USE_TLS=1, or RAY_AUTH_MODE=token, here and there keeps them out"

@@ -52,6 +52,7 @@ from .interface import (
     TaskEngine,
 )
 from .news import Line
+from .parcels import Large
 
 Run = Callable[[bytes, Sequence[Any]], Outcome]
 
@@ -294,7 +295,7 @@ class FakeEngine(TaskEngine):
         elif job is not None:
             self._hear(message)
 
-    def said(self, message: bytes, large: Sequence[bytes | memoryview]) -> None:
+    def said(self, message: bytes, large: Sequence[Large]) -> None:
         """A pocket says something."""
         with self._changed:
             kept = [next(self._numbers) for _ in large]
@@ -660,7 +661,7 @@ class _Line(Line):
     def __init__(self, engine: _Served) -> None:
         self._engine = engine
 
-    def say(self, message: bytes, large: Sequence[bytes | memoryview]) -> bool:
+    def say(self, message: bytes, large: Sequence[Large]) -> bool:
         """Tell it something."""
         self._engine.said(message, large)
         return True

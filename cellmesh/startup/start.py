@@ -78,7 +78,7 @@ def _see_engine(session: Session) -> None:
     if found is not None and found.lost:
         shutdown()
         raise lost(found)
-    if remedy := addresses.is_open(session.config.cluster, os.environ):
+    if remedy := addresses.remedy_if_open(session.config.cluster, os.environ):
         warn_user(
             f"{session.config.cluster}: who can reach this address can run code on it, and here, where its results "
             f"are unpickled. {remedy}",

@@ -297,6 +297,8 @@ extern _Thread_local bool loads_arguments; /* what is remote is an argument of a
 #define NO_DEADLINE INT64_MAX
 #define TOO_LATE INT64_MIN
 void begin_reading(ClientObject *c, uint32_t slot);
+/* The object is brought back if it is away, too, as of `bring_back`. `end_reading` follows in any case. */
+int begin_reading_here(ClientObject *c, uint32_t slot, PyObject **copy);
 void end_reading(ClientObject *c, uint32_t slot);
 void note_view(PyObject *owner, bool begins); /* for codec_source; `owner` is a Ref */
 

@@ -85,12 +85,8 @@ static PyObject *client_view(ClientObject *c, PyObject *arg)
     if (!atomic_load(&o->offset))
         return PyBytes_FromStringAndSize((const char *)o->u.inline_data, (Py_ssize_t)o->size);
     bool movable = o->size >= OBJECT_MOVABLE;
-    if (movable)
-        begin_reading(c, slot);
-    int back = 0;
     PyObject *copy = NULL, *view = NULL;
-    while (movable && object_is_absent(o) && back == 0 && !copy)
-        back = bring_back(c, slot, &copy);
+    int back = movable ? begin_reading_here(c, slot, &copy) : 0;
     if (back == 0 && !copy)
         view = buffer_new(arg, movable ? note_view : NULL, c->s.base + object_chunk(o), o->size, false, NULL);
     if (movable)

@@ -141,10 +141,10 @@ def test_an_engine_that_nothing_protects_is_warned_of(
     open_ones = ["dask://head:8786", "dask://10.0.0.1:8786", "dask://[2001:db8::1]:8786", "ray://head:10001"]
     others = ["dask+tls://head:8786", "dask://127.0.0.1:8786", "dask://localhost:1", "dask://[::1]:1", "ray:auto"]
     others += ["ray:head:6379", "ray://127.0.0.1:10001"]
-    assert [address for address in [*open_ones, *others] if addresses.is_open(address, {})] == open_ones
+    assert [address for address in [*open_ones, *others] if addresses.remedy_if_open(address, {})] == open_ones
     for closed in ({"RAY_USE_TLS": "1"}, {"RAY_AUTH_MODE": "token"}):
-        assert not addresses.is_open("ray://head:10001", closed)
-    monkeypatch.setattr(addresses, "is_open", lambda address, environ: "Lock it")
+        assert not addresses.remedy_if_open("ray://head:10001", closed)
+    monkeypatch.setattr(addresses, "remedy_if_open", lambda address, environ: "Lock it")
     with pytest.warns(InsecureEngineWarning, match="can run code on it, and here.* unpickled. Lock it") as told:
         start()
     assert told[0].filename == __file__.replace("test_processes", "conftest")

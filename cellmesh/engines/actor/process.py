@@ -21,13 +21,7 @@ from msgspec import Struct, msgpack
 from ..interface import Outcome, Over
 from ..news import Line
 
-# What it begins with: where cellmesh is, as that may have been sent here, and the arguments of `child.main`.
-BEGIN = (
-    "import sys; ours = sys.argv[1]; ours in sys.path or sys.path.insert(0, ours); "
-    "from cellmesh.engines.actor import child; child.main(*map(int, sys.argv[2:]))"
-)
-OURS = str(Path(__file__).parents[3])
-
+OURS = str(Path(__file__).parents[3])  # where cellmesh is, as that may have been sent here
 
 LISTENS = -1
 
@@ -55,6 +49,15 @@ decode_asked: Callable[[Any], Asked] = msgpack.Decoder(Asked).decode
 decode_answer: Callable[[Any], Answer] = msgpack.Decoder(Answer).decode
 
 
+def command_of(module: str, *numbers: int) -> list[str]:
+    """The command that calls `main(*numbers)` of one of cellmesh's modules, of the cellmesh that is here."""
+    begin = (
+        "import sys; ours = sys.argv[1]; ours in sys.path or sys.path.insert(0, ours); "
+        f"from {module} import main; main(*map(int, sys.argv[2:]))"
+    )
+    return [sys.executable, "-P", "-c", begin, OURS, *map(str, numbers)]
+
+
 class ActorProcess:
     """Such a process.
 
@@ -75,7 +78,7 @@ class ActorProcess:
         self._here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with there:
             fd = there.fileno()
-            command = [sys.executable, "-P", "-c", BEGIN, OURS, str(fd), str(os.getpid())]
+            command = command_of("cellmesh.engines.actor.child", fd, os.getpid())
             self._process = Popen(command, pass_fds=[fd])
         self._line = Connection(os.dup(self._here.fileno()))
         self._line.send_bytes(msgpack.encode(sys.path))

@@ -16,6 +16,7 @@ from ..actor.lines import Lines
 from ..actor.process import ActorProcess
 from ..interface import ActorRunner, Outcome
 from ..news import Line
+from ..parcels import Large
 from .worker import AT, CANCELLED, ENDED, LOST, OVER, SAID, Told, begin, is_wanted, library, put
 
 LOOK_S = 0.25  # how often a host looks whether it is wanted
@@ -192,7 +193,7 @@ class HostLine(Line):
     def __init__(self, client: Any, queue: Any, actor: int) -> None:
         self._client, self._queue, self._actor = client, queue, actor
 
-    def say(self, message: bytes, large: Sequence[bytes | memoryview]) -> bool:
+    def say(self, message: bytes, large: Sequence[Large]) -> bool:
         """Tell the engine's process something."""
         put(self._client, self._queue, Told(self._actor, SAID, data=message), large)
         return True

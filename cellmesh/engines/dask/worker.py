@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from .. import pocket
 from ..news import Line
+from ..parcels import Large
 from .terms import BegunTooOften, Withdrawn
 
 AGAIN_S = 0.05  # for a worker whose task waits to be free
@@ -73,7 +74,7 @@ class WorkerLine(Line):
         self._has_seceded = False
         self.said: tuple[str, int] = "", 0
 
-    def say(self, message: bytes, large: Sequence[bytes | memoryview]) -> bool:
+    def say(self, message: bytes, large: Sequence[Large]) -> bool:
         """Tell the engine's process something."""
         if self._queue is None:
             self._worker.log_event(self._session, message)
@@ -125,7 +126,7 @@ class WorkerLine(Line):
             pocket.hear(None)
 
 
-def put(client: Any, queue: Any, told: Told, large: Sequence[bytes | memoryview]) -> None:
+def put(client: Any, queue: Any, told: Told, large: Sequence[Large]) -> None:
     """Tell something by the session's queue."""
     values = client.scatter([bytes(one) for one in large], hash=False) if large else []
     for value in values:

@@ -57,6 +57,7 @@ from ..interface import (
     TaskEngine,
 )
 from ..news import Line
+from ..parcels import Large
 from .host import AGAIN_S, ConcurrentHost, HostLine, returned
 from .joining import check_listens, joined
 
@@ -231,7 +232,7 @@ class OfficeLine(Line):
         self._is_over = threading.Event()
         self._heard: Any = None  # a ref of what is heard next
 
-    def say(self, message: bytes, large: Sequence[bytes | memoryview]) -> bool:
+    def say(self, message: bytes, large: Sequence[Large]) -> bool:
         """Tell the engine's process something."""
         import ray
 

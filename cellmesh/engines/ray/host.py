@@ -16,6 +16,7 @@ from typing import Any
 from ..actor.lines import Lines
 from ..interface import ActorRunner, Outcome
 from ..news import Line
+from ..parcels import Large
 
 AGAIN_S = 0.2  # for an office to be there again
 
@@ -37,7 +38,7 @@ class HostLine(Line):
     def __init__(self, line: Line) -> None:
         self._line = line
 
-    def say(self, message: bytes, large: Sequence[bytes | memoryview]) -> bool:
+    def say(self, message: bytes, large: Sequence[Large]) -> bool:
         """Tell the engine's process something. Returns when that has it."""
         while not self._line.say(message, large):
             time.sleep(AGAIN_S)  # the office's machine is lost: it begins again on another one

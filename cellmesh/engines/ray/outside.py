@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import threading
 import time
 import uuid
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
-from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from typing import Any
 
 from ...exceptions import EngineError, EngineUnreachableError
+from ..actor.process import command_of
 from ..interface import EngineNode, Facts, Gone, Notice
 from ..relay.home import RelayEngine
 from .client import END_S, HINT, PREFIX, Begin, Over
@@ -33,11 +32,6 @@ UP_S = 60.0  # for a process to find the relay
 AGAIN_S = 1.0  # between two that have not
 TRIES = 3  # of the first connection, see `NotServed`
 GIVE, TAKE = range(2)  # lanes
-BEGIN = (
-    "import sys; ours = sys.argv[1]; ours in sys.path or sys.path.insert(0, ours); "
-    "from cellmesh.engines.ray import client; client.main(*map(int, sys.argv[2:]))"
-)
-OURS = str(Path(__file__).parents[3])
 
 
 class ClientProcess:
@@ -46,7 +40,7 @@ class ClientProcess:
     def __init__(self, begin: Begin) -> None:
         pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM) for _ in (GIVE, TAKE)]
         descriptors = [there.fileno() for _, there in pairs]
-        command = [sys.executable, "-P", "-c", BEGIN, OURS, *map(str, descriptors)]
+        command = command_of("cellmesh.engines.ray.client", *descriptors)
         # In a session of its own: it outlives this process by what it takes to have the relay end.
         self._process = Popen(command, pass_fds=descriptors, start_new_session=True)
         self._lanes = [Connection(os.dup(here.fileno())) for here, _ in pairs]

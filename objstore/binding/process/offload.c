@@ -26,6 +26,15 @@ void begin_reading(ClientObject *c, uint32_t slot)
         offload_begin_reading(&c->s, slot);
 }
 
+int begin_reading_here(ClientObject *c, uint32_t slot, PyObject **copy)
+{
+    begin_reading(c, slot);
+    int back = 0;
+    while (object_is_absent(&c->s.objects[slot]) && back == 0 && !*copy)
+        back = bring_back(c, slot, copy);
+    return back;
+}
+
 void end_reading(ClientObject *c, uint32_t slot)
 {
     if (--c->views[slot] == 0 && c->pid)

@@ -210,12 +210,8 @@ PyObject *remote_read(RemoteNodeObject *p, PyObject *args)
     if (!atomic_load(&o->offset))
         return PyBytes_FromStringAndSize((const char *)o->u.inline_data + at, n);
     bool movable = o->size >= OBJECT_MOVABLE;
-    if (movable)
-        begin_reading(p->client, slot);
-    int back = 0;
     PyObject *copy = NULL;
-    while (movable && object_is_absent(o) && back == 0 && !copy)
-        back = bring_back(p->client, slot, &copy);
+    int back = movable ? begin_reading_here(p->client, slot, &copy) : 0;
     const char *from = copy ? PyBytes_AS_STRING(copy) : (const char *)p->s.base + object_chunk(o);
     PyObject *bytes = back < 0 ? NULL : PyBytes_FromStringAndSize(from + at, n);
     Py_XDECREF(copy);
