@@ -55,7 +55,7 @@ def runs(of: Session) -> list[Row]:
     rows = []
     for run, node, state in _seen(of, known):
         job = run.job
-        seconds = round((job.ended or now) - job.started, 1) if job.started and state != "lost" else None
+        seconds = round((job.ended or now) - job.started, 3) if job.started and state != "lost" else None
         rows.append(
             {
                 "program": job.notebook or job.program,
