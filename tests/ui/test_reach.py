@@ -222,6 +222,7 @@ def test_the_clock_says_whose_it_is_and_stands_when_nothing_runs(lab: Lab, panel
     panel.expect_tasks(1)
     clock = panel.root.locator(".cm-clock")
     expect(clock).to_have_text(re.compile(r"^In \[3\] [\d.]+\s(µs|ms|s)$"))
+    expect(clock).to_have_attribute("title", re.compile("to the end of its last one$"))  # the row's end has come, too
     before = clock.inner_text()
     lab.page.reload()
     expect(clock).to_have_text(before, timeout=PATIENCE_MS)  # whoever joins later sees the same

@@ -201,8 +201,10 @@ def test_the_pickle_of_a_handle_does_not_keep_the_actor(cm: ModuleType) -> None:
 def test_what_others_have_pickled_is_loaded_in_tasks(cm: ModuleType) -> None:
     ref, counter = add.remote(1, 2), Counter.remote()
     assert cm.get([loaded.remote(pickle.dumps(ref)), loaded.remote(pickle.dumps(counter))]) == [3, 1]
+    unheld = pickle.dumps(cm.put(1))
+    n_objects()  # flushes: what this process has let go of is gone for the worker as well
     with pytest.raises(exceptions.ObjectLostError):
-        cm.get(loaded.remote(pickle.dumps(cm.put(1))))
+        cm.get(loaded.remote(unheld))
 
 
 def test_a_task_returns_a_pickle(cm: ModuleType) -> None:
