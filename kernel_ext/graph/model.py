@@ -52,6 +52,7 @@ from .tables import (
 
 SETTLE_S = 0.005  # events that belong together are written within microseconds; a read may fall between them
 PATIENCE_S = 1.0  # far longer than any disorder lasts
+CLOCK_STEP_S = 1e-4  # the present may be told wrong by so much: nobody sees it, where a task of 20 us is told right
 NUMBERS = 1 << 24  # task numbers are dense: so many from the first one on have a place in the table of entries
 OBJECT_BYTES = 100_000  # objects made by put that are larger have a row even if nothing depends on them
 
@@ -81,7 +82,8 @@ class Graph:
     ----------
     directory : Directory
     ticks0, seconds_per_tick : int, float
-        The ring's clock, see `set_clock`.
+        The ring's clock: a record's time in seconds since the session began is ``(t - ticks0) * seconds_per_tick``. See
+        `correct_clock`.
     n_rows_max : int
         Bound on entries, and so on rows.
 
@@ -98,7 +100,7 @@ class Graph:
         self, directory: Directory, *, ticks0: int = 0, seconds_per_tick: float = 1e-9, n_rows_max: int = 1_000_000
     ) -> None:
         self._directory = directory
-        self.set_clock(ticks0, seconds_per_tick)
+        self._ticks0, self._seconds_per_tick = np.uint64(ticks0), seconds_per_tick
         self.n_rows_max = n_rows_max
         self.n_dropped = 0
         self.entries = Entries(n_rows_max)
@@ -138,9 +140,12 @@ class Graph:
 
     # --- time
 
-    def set_clock(self, ticks0: int, seconds_per_tick: float) -> None:
-        """A record's time in seconds since the session began is ``(t - ticks0) * seconds_per_tick``."""
-        self._ticks0, self._seconds_per_tick = np.uint64(ticks0), seconds_per_tick
+    def correct_clock(self, seconds_per_tick: float, now_s: float) -> None:
+        """The rate is known better. The old one stays while it tells the present time, `now_s`, within `CLOCK_STEP_S`:
+        front ends are told a task's submission and its end one after the other, by one rate almost always.
+        """
+        if abs(seconds_per_tick / self._seconds_per_tick - 1) * now_s > CLOCK_STEP_S:
+            self._seconds_per_tick = seconds_per_tick
 
     def seconds(self, ticks: np.ndarray) -> np.ndarray:
         """Ticks as seconds since the session began; NaN for what has not happened."""

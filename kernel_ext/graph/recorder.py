@@ -162,9 +162,11 @@ class Recorder:
         self._on_change = on_change
         self.lock = threading.RLock()
         self._folding = threading.Lock()  # taken before `lock`, never after it
-        self.graph = Graph(SessionDirectory(session, registry))
-        self._unix_ns0 = 0
-        self._set_clock()
+        clock = self._client.clock()
+        self._unix_ns0 = clock.unix_ns
+        self.graph = Graph(
+            SessionDirectory(session, registry), ticks0=clock.ticks, seconds_per_tick=clock.ns_per_tick * 1e-9
+        )
         self._facts = (Resources(), Store())
         self.samples, self.lines = Samples(), LogLines()
         self._machine = Machine()
@@ -421,7 +423,7 @@ class Recorder:
     def _look(self) -> None:
         """Ask the segment for what is not in the events."""
         try:
-            self._set_clock()
+            self.graph.correct_clock(self._client.clock().ns_per_tick * 1e-9, self.now_s())
             total, available = self._client.resources()
             stats = self._client.stats()
             self._facts = (
@@ -469,11 +471,6 @@ class Recorder:
             self.samples.add(self._machine.sample(self.now_s(), total, available, stats))
             if self._is_clustered:
                 self.session.node.link.send(ClusterRequest(0))  # answered to `_hear`
-
-    def _set_clock(self) -> None:
-        clock = self._client.clock()
-        self._unix_ns0 = clock.unix_ns
-        self.graph.set_clock(clock.ticks, clock.ns_per_tick * 1e-9)
 
 
 class SessionDirectory:

@@ -7,7 +7,8 @@ double ns_per_tick(const struct header *h)
 {
     /* The rate over the whole life of the segment: exact after a few milliseconds, and steady afterwards. By a clock
      * that is never set. */
-    uint64_t ticks = ticks_now(), ns = (uint64_t)monotonic_ns();
+    uint64_t ticks, ns;
+    clock_read(&ticks, &ns);
     return ticks > h->clock_ticks ? (double)(ns - h->clock_monotonic_ns) / (double)(ticks - h->clock_ticks) : 1.0;
 }
 

@@ -464,6 +464,13 @@ static void let_go_of_context(ClientObject *c, PyObject *context)
         Py_DECREF(context);
 }
 
+/* Actors keep what they have changed. */
+static void restore_after(ClientObject *c, bool is_call)
+{
+    if (__builtin_expect(!is_call && leaves_something(c), 0))
+        restore_process(c);
+}
+
 /* Runs a task to its sealed results; returns the status to finish it with. `beside`: calls of its actor run in other
  * threads, so that which call has a thread next is chance. */
 static uint32_t execute(ClientObject *c, uint32_t task, bool beside)
@@ -489,6 +496,7 @@ static uint32_t execute(ClientObject *c, uint32_t task, bool beside)
     } else if (!value || seal_returns(c, &c->s.tasks[task], value) < 0) {
         end_if_forked(c);
         PyObject *exception = take_exception();
+        restore_after(c, is_call); /* or a timer of the task's raises in what tells of its error */
         status = settle_exception(c, task, exception, yielded);
         Py_DECREF(exception);
     }
@@ -499,8 +507,7 @@ static uint32_t execute(ClientObject *c, uint32_t task, bool beside)
     if (c->s.tasks[task].group && !c->s.tasks[task].actor_1)
         count_call(c, &c->s.tasks[task]);
     end_if_forked(c); /* in code that pickled the value, or destroyed it */
-    if (__builtin_expect(!is_call && leaves_something(c), 0))
-        restore_process(c);
+    restore_after(c, is_call);
     set_current(c, 0);
     if (entered)
         PyContext_Exit(context);

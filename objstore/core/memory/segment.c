@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOCK_GRACE_MS = 5000 };
+enum { LOCK_GRACE_MS = 5000, CLOCK_TRIES = 3 };
 
 /* ------------------------------------------------------------------ format */
 
@@ -47,8 +47,20 @@ static uint64_t unix_ns(void)
 static void start_clock(struct header *h)
 {
     h->clock_unix_ns = unix_ns();
-    h->clock_ticks = ticks_now();
-    h->clock_monotonic_ns = (uint64_t)monotonic_ns();
+    clock_read(&h->clock_ticks, &h->clock_monotonic_ns);
+}
+
+void clock_read(uint64_t *ticks, uint64_t *ns)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < CLOCK_TRIES; i++) {
+        uint64_t before = ticks_now(), at = (uint64_t)monotonic_ns(), took = ticks_now() - before;
+        if (took < least) {
+            least = took;
+            *ticks = before + took / 2;
+            *ns = at;
+        }
+    }
 }
 
 int segment_format(unsigned char *base, const struct segment_config *c)

@@ -203,6 +203,7 @@ enum { FETCH_AHEAD = 32 }; /* slots */
 int futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
 void futex_wake(_Atomic uint32_t *word, int n);
 int64_t monotonic_ns(void);
+void clock_read(uint64_t *ticks, uint64_t *ns); /* both at one moment, as nearly as a thread that may be held up can */
 
 static inline uint64_t ticks_now(void)
 {

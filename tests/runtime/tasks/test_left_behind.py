@@ -135,6 +135,20 @@ def test_an_alarm_ends_no_other_task(one_cpu: ModuleType) -> None:
         assert one_cpu.get(works.remote(), timeout=30) == 199_990_000
 
 
+def test_an_alarm_is_over_when_the_error_of_its_task_is_described(one_cpu: ModuleType) -> None:
+    class Described(Exception):
+        def __str__(self) -> str:
+            return f"an alarm in {signal.getitimer(signal.ITIMER_REAL)[0]:.0f} s"
+
+    @one_cpu.remote
+    def fails() -> None:
+        signal.alarm(300)
+        raise Described
+
+    with pytest.raises(cellmesh.exceptions.TaskError, match="an alarm in 0 s"):
+        one_cpu.get(fails.remote(), timeout=30)
+
+
 def test_what_an_environment_sets_up_is_what_its_tasks_find(one_cpu: ModuleType) -> None:
     def set_up() -> None:
         os.chdir("/usr")

@@ -601,11 +601,21 @@ def test_a_redefined_function_keeps_its_number() -> None:
 def test_a_clock_that_is_known_better_later_does_not_change_the_order() -> None:
     graph = Graph(Names(), ticks0=1000, seconds_per_tick=1e-6)
     fold(graph, event(EventKind.SUBMITTED, 2000, 1, a=1), event(EventKind.STARTED, 10_000, 1))
-    graph.set_clock(1000, 0.9e-6)
+    graph.correct_clock(0.9e-6, 0.0091)
     fold(graph, event(EventKind.FINISHED, 10_001, 1))
     graph.refresh(1.0)
     facts = describe(graph, 0)
     assert facts["state"] == "finished" and facts["finished"] == pytest.approx(9001 * 0.9e-6)
+
+
+def test_a_clock_that_is_right_within_what_is_seen_stays() -> None:
+    graph = Graph(Names(), ticks0=1000, seconds_per_tick=1e-6)
+    fold(graph, event(EventKind.SUBMITTED, 1_001_000, 1, a=1))
+    graph.refresh(1.1)
+    graph.correct_clock(1.00005e-6, now_s=1.0)
+    assert describe(graph, 0)["submitted"] == pytest.approx(1.0, abs=1e-9)
+    graph.correct_clock(1.00005e-6, now_s=10.0)  # by now it is 500 us
+    assert describe(graph, 0)["submitted"] == pytest.approx(1.00005, abs=1e-9)
 
 
 def test_the_end_of_a_session_is_the_end_of_what_ran() -> None:
