@@ -108,7 +108,7 @@ ROWS = (
     ),
     Row(
         "parameter_server",
-        "parameter server, 4 workers x 30, 3 x 1 MB",
+        "parameter server, 4 workers x 30, 3 x 1 MB, gradients made once",
         "s",
         ">= 10 x Ray, >= 3 x plain actor",
         ("cellmesh", "ray", "plain_actor"),

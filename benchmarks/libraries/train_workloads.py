@@ -86,9 +86,10 @@ class Cellmesh:
         ps = train.ParameterServer({name: np.zeros(n) for name, n in ARRAYS.items()})
 
         def work():
+            gradients = {name: np.ones(n) for name, n in ARRAYS.items()}
             for _ in range(N_PUSHES):
-                weights = ps.pull()
-                ps.push({name: weights[name] * 0 + 1 for name in weights})
+                ps.pull()
+                ps.push(gradients)
 
         def total():
             return ps.pull()["a"][0]
@@ -134,9 +135,10 @@ def with_actor(api):
     server = api.remote(num_cpus=0)(Server).remote()
 
     def work():
+        gradients = {name: np.ones(n) for name, n in ARRAYS.items()}
         for _ in range(N_PUSHES):
-            weights = api.get(server.pull.remote())
-            api.get(server.push.remote({name: weights[name] * 0 + 1 for name in weights}))
+            api.get(server.pull.remote())
+            api.get(server.push.remote(gradients))
 
     return on_workers(api, work, lambda: api.get(server.pull.remote())["a"][0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -80,10 +81,15 @@ class ActorPool:
                 self._next += 1
             else:
                 self._collect(timeout)
-        if not wait([_last(self._returned[self._next])], timeout=timeout)[0]:
-            if ignore_if_timedout:
-                self._forget(self._next)
-            raise GetTimeoutError(f"get_next() gave up after {timeout:g} s; the call goes on")
+        last = _last(self._returned[self._next])
+        end = None if timeout is None else time.monotonic() + timeout
+        while last in self._busy:  # who ends before has other work meanwhile
+            ready, _ = wait(list(self._busy), timeout=None if end is None else max(0.0, end - time.monotonic()))
+            if not ready:
+                if ignore_if_timedout:
+                    self._forget(self._next)
+                raise GetTimeoutError(f"get_next() gave up after {timeout:g} s; the call goes on")
+            self._release(ready[0])
         return get(self._forget(self._next))
 
     def get_next_unordered(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:

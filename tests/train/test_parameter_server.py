@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,50 @@ def test_pushes_of_many_tasks_are_all_added_and_pulls_see_whole_ones() -> None:
     assert ps.pushes() == {"w": 100, "b": 100, "s": 4}
     pulled["w"][:] = 0  # one's own
     assert (ps.pull()["w"] == 100).all()
+
+
+def test_what_was_pulled_stays_as_it_is_while_somebody_has_it() -> None:
+    ps = ParameterServer({"w": np.zeros(LARGE)})
+    held: list[Any] = []
+    for n in range(1, 7):  # a whole array, a part of one, its memory, and what nobody keeps
+        pulled = ps.pull()["w"]
+        held.append([pulled, pulled[1:2, :3], memoryview(pulled[-1]), None, pulled, pulled.T[0]][n - 1])
+        ps.push({"w": np.ones(LARGE)})
+        del pulled
+    assert [None if one is None else {float(x) for x in np.asarray(one).flat} for one in held] == [
+        {0.0}, {1.0}, {2.0}, None, {4.0}, {5.0}
+    ]  # fmt: skip
+
+
+def test_room_is_used_again_when_nobody_has_it() -> None:
+    ps = ParameterServer({"w": np.zeros(LARGE), "large": np.zeros(parameter_server.MAX_KEPT_BYTES // 8 + 1)})
+
+    @cm.remote
+    def places() -> set[str]:
+        seen = set()
+        for _ in range(20):  # each is there still when the next one is pulled
+            pulled = ps.pull(["w"])
+            seen.add(hex(pulled["w"].ctypes.data))
+        return seen
+
+    assert len(cm.get(places.remote())) == 2
+    first, second = ps.pull(["large"])["large"], ps.pull(["large"])["large"]
+    assert first is not second
+
+
+def test_threads_that_pull_have_an_array_each() -> None:
+    ps = ParameterServer({"w": np.zeros(LARGE)})
+
+    def pulled_by_one(_: int) -> int:
+        n_wrong = 0
+        for _ in range(50):
+            mine = ps.pull()["w"]
+            mine[:] = (mark := get_ident())
+            n_wrong += int((ps.pull()["w"] != 0).any()) + int((mine != mark).any())
+        return n_wrong
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sum(threads.map(pulled_by_one, range(4))) == 0
 
 
 @pytest.mark.parametrize("dies", ["before it writes", "half way", "before it counts", "after it has counted"])

@@ -61,6 +61,17 @@ def test_a_result_that_is_late(cm: ModuleType, flag) -> None:
     assert pool.get_next(timeout=30) == "went" and not pool.has_next()
 
 
+def test_a_slow_result_keeps_nobody_else_from_work(cm: ModuleType, flag) -> None:
+    pool = ActorPool([Worker.remote(), Worker.remote()])
+
+    def call(actor, value):
+        if value == 5:  # the last one, which the other actor comes to while the first result is waited for
+            flag("go").set()
+        return actor.wait.remote(flag("go")) if value == 0 else actor.double.remote(value)
+
+    assert list(pool.map(call, range(6)))[1:] == [2, 4, 6, 8, 10]
+
+
 def test_a_late_result_given_up(cm: ModuleType, flag) -> None:
     pool = ActorPool([Worker.remote()])
     pool.submit(lambda actor, value: actor.wait.remote(value), flag("go"))
