@@ -69,6 +69,12 @@ def make_array(n_bytes):
     return np.ones(n_bytes // 8)
 
 
+def temporary_arrays(n):
+    a = np.ones(MB // 8)
+    for _ in range(n):
+        _ = [a * 2, a * 3, a * 4]
+
+
 def put_100_small():
     for _ in range(100):
         ray.put(0)
@@ -171,6 +177,7 @@ def declare():
         fails,
         first_element,
         make_array,
+        temporary_arrays,
         put_100_small,
         put_10_large,
         spawn_noops,
@@ -460,6 +467,12 @@ def tasks_1mb(b):
     """1 MB numpy argument (by value) and 1 MB result, 20 in flight."""
     a = np.ones(MB // 8)
     b.rate(lambda: ray.get([r_echo.remote(a) for _ in range(20)]), 20)
+
+
+@workload("tasks/s")
+def tasks_temporaries(b):
+    """A task that makes a hundred times three arrays of 1 MB, and drops them."""
+    b.rate(lambda: ray.get(r_temporary_arrays.remote(100)), 1)
 
 
 @workload("tasks/s", "multi client tasks async")

@@ -494,6 +494,9 @@ def repeat_interrupts() -> None:
 def line_buffer_stdout() -> None:
     """Have C's stdout flush at newlines, whatever it leads to."""
 
+def keep_heap() -> bool:
+    """Have freed memory of C's heap, 64 MB of it, stay for what is allocated next; False: it cannot."""
+
 def _ref_at(number: int, /) -> Ref[Any]: ...
 
 class StoreError(Exception):

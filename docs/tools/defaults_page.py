@@ -74,6 +74,12 @@ def page() -> str:
         "Processes": [
             ("Workers kept", f"one for each CPU, {policy.MAX_KEPT} at most", "`init(num_cpus=...)`"),
             ("Workers at most", f"{policy.MAX_WORKERS}, actors' included", ""),
+            (
+                "Freed memory of C's heap, that of arrays above all",
+                "a worker keeps up to 64 MB of it for what comes next, until it has been idle for some seconds",
+                "a variable of glibc's: "
+                "`MALLOC_TRIM_THRESHOLD_`, `MALLOC_MMAP_THRESHOLD_`, `MALLOC_TOP_PAD_`, `GLIBC_TUNABLES`",
+            ),
             ("A surplus worker ends", f"after {policy.IDLE_S:g} s without work", ""),
             (
                 "Threads of numpy and OpenMP in a task",

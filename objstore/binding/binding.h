@@ -105,6 +105,7 @@ typedef struct client_object {
     bool holds_output;
     PyObject *context;          /* without variables, of a task that has ended: for the next, see run.c */
     bool has_run;               /* whether tasks have run since the last collection of cycles */
+    bool may_trim;              /* whether they have since the heap was trimmed */
     int64_t no_cycle_gc_before; /* monotonic, ns */
     uint32_t n_actors_kept;     /* actors to which this process still had refs at the last collection */
     int wake_fd;                /* 0: there is none, see wake_fd.c */
@@ -155,6 +156,9 @@ PyObject *process_set_name(PyObject *module, PyObject *name);
 PyObject *process_set_death_signal(PyObject *module, PyObject *number);
 PyObject *process_become_subreaper(PyObject *module, PyObject *unused);
 PyObject *process_line_buffer_stdout(PyObject *module, PyObject *unused);
+PyObject *process_keep_heap(PyObject *module, PyObject *unused);
+/* Returns to the operating system what of the heap is free, if that is some megabytes. */
+void process_trim_heap(void);
 
 /* ---- worker/run.c */
 /* The task that the calling thread, or in an async actor the calling coroutine, executes. With the GIL held. */

@@ -63,6 +63,9 @@ static PyMethodDef functions[] = {
      "note_and_call(function, /, *args, **kwargs)\n--\n\nCalls it; at the end of the task its process is restored."},
     {"line_buffer_stdout", process_line_buffer_stdout, METH_NOARGS,
      "line_buffer_stdout()\n--\n\nHave C's stdout flush at newlines, whatever it leads to."},
+    {"keep_heap", process_keep_heap, METH_NOARGS,
+     "keep_heap()\n--\n\nHave freed memory of C's heap, 64 MB of it, stay for what is allocated next; False: it "
+     "cannot."},
     {NULL}};
 
 static int add_type(PyObject *module, PyType_Spec *spec, const char *name, PyTypeObject **type)

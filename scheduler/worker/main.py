@@ -18,7 +18,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from ...objstore._core import ROLE_WORKER, Client, repeat_interrupts, set_process_name
+from ...objstore._core import ROLE_WORKER, Client, keep_heap, repeat_interrupts, set_process_name
 from ..ipc import transport
 from ..ipc.messages import FromScheduler, Hello, SessionConfig
 from ..system import processes
@@ -29,6 +29,8 @@ from .output import Output
 OOM_SCORE = 300
 # Asks a worker where it is: dumps every thread's stack without needing the interpreter, so also in stuck C code.
 STACK_SIGNAL = signal.SIGUSR2
+# By which a user has said how the heap grows and shrinks.
+MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "GLIBC_TUNABLES")
 # How long after an interruption that came during an import another one is tried.
 RETRY_S = 0.02
 
@@ -57,6 +59,8 @@ def main(
     set_process_name("cellmesh-worker")
     leaving.begin_anew()
     _take_pipes(stdout, stderr, stacks)
+    if not any(name in os.environ for name in MALLOC_VARIABLES):
+        keep_heap()
     _prepare_interpreter(config)
     hooks: Any = resolve(config.hooks)() if config.hooks else None
     _wait_for_start(start)
@@ -111,7 +115,7 @@ def _prepare_interpreter(config: SessionConfig) -> None:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write(str(OOM_SCORE))
     except OSError:  # some sandboxes do not allow it
-        pass
+        keep_heap()
     no_input.install()
     own = [path for path in sys.path if path not in config.sys_path]
     sys.path[:] = [*config.sys_path, *own]

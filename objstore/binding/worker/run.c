@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <string.h>
 
-#define IDLE_SLICE_NS (INT64_C(10) * 1000 * 1000 * 1000)
-#define CYCLE_GC_AFTER_NS (INT64_C(500) * 1000 * 1000)
+/* What an idle worker does after each of these times, one after the other, and in the last from then on: nothing. */
+enum { COLLECT_CYCLES, TRIM_HEAP, SLEEP };
+#define MS_NS (INT64_C(1000) * 1000)
+static const int64_t IDLE_NS[] = {[COLLECT_CYCLES] = 500 * MS_NS, [TRIM_HEAP] = 2000 * MS_NS, [SLEEP] = 10000 * MS_NS};
 
 _Thread_local ClientObject *current_client;
 _Thread_local uint32_t current_task_1;
@@ -16,7 +18,7 @@ void set_current(ClientObject *c, uint32_t task_1)
 {
     current_client = c;
     current_task_1 = task_1;
-    c->has_run = true;
+    c->has_run = c->may_trim = true;
 }
 
 uint32_t current_call_of(const ClientObject *c)
@@ -51,14 +53,20 @@ static int idle(ClientObject *c, uint32_t seen, int64_t ns)
 {
     cycle_gc_drop_functions(c);
     flush_drops(c);
-    int64_t slice = c->has_run ? CYCLE_GC_AFTER_NS : IDLE_SLICE_NS;
+    int now = c->has_run ? COLLECT_CYCLES : c->may_trim ? TRIM_HEAP : SLEEP;
     Py_BEGIN_ALLOW_THREADS
-    client_sleep(&c->s, seen, ns < slice ? ns : slice, &c->trust);
+    client_sleep(&c->s, seen, ns < IDLE_NS[now] ? ns : IDLE_NS[now], &c->trust);
     Py_END_ALLOW_THREADS
-    if (c->has_run && ns >= slice && client_inbox(&c->s) == seen) {
+    bool is_time = ns >= IDLE_NS[now] && client_inbox(&c->s) == seen;
+    if (is_time && now == COLLECT_CYCLES) {
         c->has_run = false;
         if (cycle_gc_is_worth_it(c))
             cycle_gc_collect(c, true);
+    } else if (is_time && now == TRIM_HEAP) {
+        c->may_trim = false;
+        Py_BEGIN_ALLOW_THREADS
+        process_trim_heap();
+        Py_END_ALLOW_THREADS
     }
     return PyErr_CheckSignals() < 0 ? FAILED : 0; /* the end of the session is a reason to leave, not an error */
 }
