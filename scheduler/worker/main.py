@@ -115,7 +115,7 @@ def _prepare_interpreter(config: SessionConfig) -> None:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write(str(OOM_SCORE))
     except OSError:  # some sandboxes do not allow it
-        keep_heap()
+        pass
     no_input.install()
     own = [path for path in sys.path if path not in config.sys_path]
     sys.path[:] = [*config.sys_path, *own]
