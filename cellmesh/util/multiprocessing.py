@@ -98,8 +98,9 @@ class Pool:
     What differs from `multiprocessing`: functions may be lambdas and from a notebook; an exception raised in a process
     is a `TaskError` too and shows the traceback there; when a process dies, its chunk fails and a new process takes its
     place; `terminate` makes what is under way fail instead of leaving it without an end; `imap` over an iterator of
-    unknown length runs only a few chunks ahead of its reader; `map` makes ever smaller chunks unless told their size; an initializer that raises ends the pool with its error,
-    an `ActorDiedError`. There are as many processes as are asked for, also where there are fewer CPUs.
+    unknown length runs only a few chunks ahead of its reader; `map` makes ever smaller chunks unless told their size;
+    an initializer that raises ends the pool with its error, an `ActorDiedError`. There are as many processes as are
+    asked for, also where there are fewer CPUs.
     """
 
     _takes_turns = (
