@@ -98,8 +98,9 @@ class Pool:
     What differs from `multiprocessing`: functions may be lambdas and from a notebook; an exception raised in a process
     is a `TaskError` too and shows the traceback there; when a process dies, its chunk fails and a new process takes its
     place; `terminate` makes what is under way fail instead of leaving it without an end; `imap` over an iterator of
-    unknown length runs only a few chunks ahead of its reader; an initializer that raises ends the pool with its error,
-    an `ActorDiedError`. There are as many processes as are asked for, also where there are fewer CPUs.
+    unknown length runs only a few chunks ahead of its reader; `map` makes ever smaller chunks unless told their size;
+    an initializer that raises ends the pool with its error, an `ActorDiedError`. There are as many processes as are
+    asked for, also where there are fewer CPUs.
     """
 
     _takes_turns = (
@@ -278,7 +279,9 @@ class Pool:
 
     def _cut(self, iterable: Iterable[Any], chunksize: int | None) -> list[list[Any]]:
         calls = list(iterable)
-        if chunksize is None:
+        if chunksize is None and self._max_given is None and not self._takes_turns:
+            return _ever_smaller(calls, CHUNKS_PER_PROCESS * self._n_processes)
+        if chunksize is None:  # chunks are counted, so there are as many as multiprocessing makes
             chunksize = max(1, -(-len(calls) // (CHUNKS_PER_PROCESS * self._n_processes)))
         _check_chunksize(chunksize)
         return list(_chunks_of(iter(calls), chunksize))
@@ -390,6 +393,20 @@ def _error_of(ref: ObjectRef) -> BaseException | None:
 def _chunks_of(iterator: Iterator[Any], size: int) -> Iterator[list[Any]]:
     while chunk := list(itertools.islice(iterator, size)):
         yield chunk
+
+
+def _ever_smaller(calls: list[Any], n: int) -> list[list[Any]]:
+    """Chunks of an n-th of what is left, so that no process runs a long one when the others have ended.
+
+    Polychronopoulos, Kuck, *Guided Self-Scheduling*, 1987; there `n` is the number of processes, and here it is several
+    times that, as the first calls may be the slow ones.
+    """
+    chunks, at = [], 0
+    while at < len(calls):
+        size = -(-(len(calls) - at) // n)
+        chunks.append(calls[at : at + size])
+        at += size
+    return chunks
 
 
 def _check_chunksize(chunksize: int) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .multiprocessing import Pool
 
 T = TypeVar("T")
+N_TIMES_AHEAD = 8  # as far as usual may an input be read while its reader waits for one that is slow
 
 
 class AsyncResult(Generic[T]):
@@ -128,6 +129,12 @@ class Feed:
         """Whether the next outcome is there."""
         return self._n_taken in self._done if self._ordered else bool(self._done)
 
+    def comes(self, pool: Pool) -> bool:
+        """Whether the next outcome is there; while it is not, processes that have done theirs get more."""
+        if not self.has_next():
+            self.submit(pool)
+        return self.has_next()
+
     def next(self) -> ObjectRef | BaseException:
         """The next outcome, which is there."""
         index = self._n_taken if self._ordered else next(iter(self._done))
@@ -136,8 +143,7 @@ class Feed:
 
     def submit(self, pool: Pool, everything: bool = False) -> None:
         """Submit chunks, as far ahead as may be."""
-        ahead = None if everything else self._n_ahead
-        while not self._exhausted and (ahead is None or self._n_submitted - self._n_taken < ahead):
+        while not self._exhausted and (everything or self._has_room()):
             try:
                 calls = next(self._chunks, None)
             except Exception as error:  # of the user's input: it is what the reader comes to
@@ -150,6 +156,14 @@ class Feed:
                 return
             self._n_submitted += 1
             pool._submit([Chunk(self, self._n_submitted - 1, self._code, "map", calls)])
+
+    def _has_room(self) -> bool:
+        if self._n_ahead is None:
+            return True
+        n = self._n_submitted - self._n_taken
+        if not self.has_next() and n < N_TIMES_AHEAD * self._n_ahead:
+            n -= len(self._done)  # these wait for their turn alone, and who has done them is idle
+        return n < self._n_ahead
 
     def _take(self, index: int, outcome: ObjectRef | BaseException) -> None:
         self._done[index] = outcome
@@ -177,7 +191,7 @@ class IMapIterator(Iterator[T]):
             self._feed.submit(self._pool)
             if self._feed.is_over:
                 raise StopIteration
-            self._pool._collect_until(self._feed.has_next, timeout)
+            self._pool._collect_until(lambda: self._feed.comes(self._pool), timeout)
             if not self._feed.has_next():
                 raise TimeoutError(f"no result within {timeout:g} s; the call goes on")
             outcome = self._feed.next()

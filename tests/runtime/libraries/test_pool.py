@@ -134,7 +134,31 @@ def test_imap_runs_a_few_chunks_ahead_of_its_reader(cm: ModuleType) -> None:
 
     with Pool(2) as pool:
         results = pool.imap(square, numbers())
-        assert [next(results) for _ in range(5)] == [0, 1, 4, 9, 16] and len(read) < 20
+        assert [next(results) for _ in range(5)] == [0, 1, 4, 9, 16] and len(read) < 80
+
+
+def test_imap_keeps_processes_busy_while_its_reader_waits_for_a_slow_one(cm: ModuleType, flag) -> None:
+    def slow_at_first(i):
+        if i == 30:
+            flag("later").set()
+        if i == 0:
+            flag("later").wait()
+        return i
+
+    with Pool(2) as pool:
+        assert list(pool.imap(slow_at_first, iter(range(40)))) == list(range(40))
+
+
+def test_the_last_calls_of_a_map_are_shared(cm: ModuleType, flag) -> None:
+    def last_ones(i):
+        if i == 39:
+            flag("last").set()
+        if i == 38:
+            flag("last").wait()
+        return i
+
+    with Pool(2) as pool:
+        assert pool.map(last_ones, range(40)) == list(range(40))
 
 
 def test_maxtasksperchild(cm: ModuleType) -> None:
