@@ -23,10 +23,7 @@ PLACE = "all_reduce(sum) of float32 (2,)"
 
 @pytest.fixture(scope="module")
 def ranks(kernel: Kernel) -> Iterator[Kernel]:
-    """A kernel with two ranks that have torch's process group. Workers have torch from their birth: each that becomes a
-    rank would import it, for a second and a half.
-    """
-    kernel.run("from cellmesh.util import preload\npreload('torch')", 60)
+    """A kernel with two ranks that have torch's process group."""
     kernel.run("%ranks 2 --backend shared", 120)
     kernel.run(f"%%ranks\n{TOTAL}", 60)
     yield kernel
