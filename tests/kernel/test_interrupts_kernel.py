@@ -18,7 +18,7 @@ import pytest
 from support.kernels import Kernel, plain, reply_of, value
 from support.waiting import wait_until
 
-N = int(os.environ.get("CELLMESH_INTERRUPTS", 50))
+N = int(os.environ.get("CELLMESH_INTERRUPTS", 25))
 SEED = int(os.environ.get("CELLMESH_SEED", 1))
 ENDS_S = 20.0  # a cell that has not ended by then hangs
 LATEST_S = 0.15  # after the beginning of its cell an interrupt comes

@@ -60,12 +60,12 @@ def test_drivers_of_all_machines_are_listed_while_they_are_there_and_afterwards(
             here.run("token"),
             dedent(f"""
             def wait_for_jobs(*pids):  # those of both machines are told by their agents, one after the other
-                rows = []
-                while {{row["pid"] for row in rows}} != set(pids):
+                end, there = time.monotonic() + 30, None
+                while there != set(pids):
                     time.sleep(0.05)
-                    before, rows = rows, [row for row in cm.state.list_jobs() if row["state"] != "ended"]
-                    if rows != before:  # each look would soon fill the pipe, which nobody reads
-                        print(rows, file=sys.stderr)  # seen if the test fails
+                    rows = cm.state.list_jobs()
+                    there = {{row["pid"] for row in rows if row["state"] != "ended"}}
+                    assert time.monotonic() < end, (pids, rows)
             wait_for_jobs(os.getpid(), {joined.pid})
             print("begun", flush=True)
             sys.stdin.readline()

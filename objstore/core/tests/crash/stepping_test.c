@@ -5,7 +5,7 @@
  * instructions.
  *
  *   stepping_test          every operation
- *   stepping_test sample   every eighth (crash_test kills all of them, at every step)
+ *   stepping_test sample   every sixteenth (crash_test kills all of them, at every step)
  *   stepping_test NAME     one of them
  *   stepping_test again    the process that clears up after a death inside the lock is stepped likewise, for each line
  *                          of code at which such a death can be (nightly)
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
     disk = shared(N_FILES * sizeof *disk);
     bool again = argc > 1 && !strcmp(argv[1], "again"), sample = argc > 1 && !strcmp(argv[1], "sample");
     const char *only = argc > 1 && !sample ? argv[1] : NULL;
-    struct walk t = again ? step_clearing_up() : step_operations(only, sample ? 8 : 1);
+    struct walk t = again ? step_clearing_up() : step_operations(only, sample ? 16 : 1);
     printf("died at each of %ld instructions, looked at %ld states: nothing torn, lost or left\n", t.instructions,
            t.states);
     return t.states > (only ? 0 : sample ? 100 : 1000) ? 0 : 1;
