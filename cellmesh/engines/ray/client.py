@@ -23,7 +23,7 @@ from ...exceptions import EngineError, EngineUnreachableError
 from ...text import first_line
 from ..connection.connecting import imported
 from ..interface import EngineNode, Facts
-from .joining import check_listens, joined
+from .joining import NotServed, check_listens, joined
 from .relay import NAMESPACE, Relay
 
 PREFIX = "ray://"
@@ -75,6 +75,9 @@ def main(*descriptors: int) -> None:
     except (EngineError, _Gone) as error:
         lanes[0].send(Over(str(error)) if isinstance(error, _Gone) else error)
         os._exit(0)  # Ray's own end may take its time
+    except ConnectionError as error:  # Ray Client's, whose line has broken already
+        lanes[0].send(NotServed(f"{begin.address} broke off the connection as it began: {first_line(error)}"))
+        os._exit(0)
     signal.alarm(0)
     is_over = threading.Event()
     try:

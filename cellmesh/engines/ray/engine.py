@@ -281,9 +281,7 @@ class OfficeLine(Line):
             note(ref := getattr(office, method).remote(*arguments))
             return ray.get(ref)
         except (ValueError, ray.exceptions.RayError) as error:
-            error.__traceback__ = (
-                None  # Ray's frames there have the ref, and the error: a cycle, in a process that rests
-            )
+            error.__traceback__ = None  # Ray's frames have the ref, and the error: a cycle, and nobody collects here
             _office = None
             return False
 

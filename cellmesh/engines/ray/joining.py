@@ -9,13 +9,20 @@ from typing import Any
 from ...exceptions import EngineError, EngineUnreachableError, EngineVersionError
 from ...text import first_line
 from ..connection import shipping
+from ..connection.connecting import imported
 
 FIRST_WORKER_S = 120.0  # for the first worker to begin
 PROBE_S = 5.0  # for a connection to an address
+PING = "/ray.rpc.RayletDriver/ClusterInfo"  # what Ray Client asks a server first
+TOKEN = (
+    "asks for Ray's token, and was given none that it takes: set RAY_AUTH_MODE=token here, and RAY_AUTH_TOKEN, or the "
+    "file ~/.ray/auth_token, to what `ray get-auth-token` says there"
+)
 
 
 class NotServed(EngineUnreachableError):
-    """Ray Client's server has not begun a process for this program, which at times it does at the next try."""
+    """Ray Client's server has not begun a process for this program, or that not answered in time, as on a machine that
+    has much to do. At times it does at the next try."""
 
 
 def joined(
@@ -69,14 +76,35 @@ def _begun(
             raise EngineVersionError(
                 f"{address}: Ray Client is not installed here: pip install 'ray[client]=={ray.__version__}'"
             ) from None
-        if isinstance(error, ConnectionAbortedError):  # Ray Client's server is there; its words end with the reason
-            why = str(error).strip().rpartition("\n")[2]
-            raise NotServed(f"{address} has no process for this program: {why}") from None
-        raise EngineUnreachableError(f"no Ray cluster at {address}: {first_line(error)}. {hint}") from None
+        raise _unreached(address, hint, error) from None
     except RuntimeError as error:
         if "ersion" in str(error):
             raise EngineVersionError(" ".join(str(error).split())) from None
         raise EngineUnreachableError(f"{address}: {first_line(error)}. {hint}") from None
+
+
+def _unreached(address: str, hint: str, error: Exception) -> EngineUnreachableError:
+    """What `ray.init` means by that error, where something listens."""
+    if address.startswith("ray://") and isinstance(error, ConnectionError):
+        if isinstance(error, ConnectionAbortedError):  # the server's own words, which end with the reason
+            why = str(error).strip().rpartition("\n")[2]
+            return NotServed(f"{address} has no process for this program: {why}")
+        if "connection timeout" not in str(error):
+            return NotServed(f"{address} broke off the connection as it began: {first_line(error)}")
+        if _asks_for_token(address.removeprefix("ray://")):
+            return EngineUnreachableError(f"{address} {TOKEN}")
+    return EngineUnreachableError(f"no Ray cluster at {address}: {first_line(error)}. {hint}")
+
+
+def _asks_for_token(where: str) -> bool:
+    """Whether that is why a server does not answer: Ray Client does not say so."""
+    grpc = imported("grpc")  # which Ray Client has brought
+    with grpc.insecure_channel(where) as channel:
+        try:
+            channel.unary_unary(PING)(b"", timeout=PROBE_S)
+        except grpc.RpcError as error:
+            return bool(error.code() is grpc.StatusCode.UNAUTHENTICATED)
+    return False
 
 
 def _versions(ray: Any, look: Callable[[], dict[str, str]]) -> dict[str, str]:
