@@ -10,8 +10,10 @@ from ...exceptions import EngineError, EngineUnreachableError, EngineVersionErro
 from ...text import first_line
 from ..connection import shipping
 from ..connection.connecting import imported
+from ..connection.sent_before import note_sent, sent_before
 
 FIRST_WORKER_S = 120.0  # for the first worker to begin
+A_WORKER = "a worker of Ray's"
 PROBE_S = 5.0  # for a connection to an address
 PING = "/ray.rpc.RayletDriver/ClusterInfo"  # what Ray Client asks a server first
 TOKEN = (
@@ -42,16 +44,34 @@ def joined(
     """
     ship = options.get("ship", "auto")
     look = shipping.looks()
-    here, sent = look(), shipping.SENT if ship is True else ()
+    here, sent = look(), {True: shipping.SENT, "auto": sent_before(address)}.get(ship, ())
     context = _begun(ray, address, hint, options, begin, sent)
-    there = {"a worker of Ray's": _versions(ray, look)}
-    if ship == "auto" and (sent := shipping.to_send(here, there)):
-        ray.shutdown()  # a job's environment is that from its beginning on
-        context = _begun(ray, address, hint, options, begin, sent)
-        there = {"a worker of Ray's": _versions(ray, look)}
+    there = {A_WORKER: _versions(ray, look)}
+    if ship == "auto":
+        if sent and shipping.problem(here, there, may_send=True, has_sent=True):  # it is not as it was the last time
+            sent = ()
+            context, there = _again(ray, address, hint, options, begin, sent, look)
+        if not sent and (sent := shipping.to_send(here, there)):
+            context, there = _again(ray, address, hint, options, begin, sent, look)
     if problem := shipping.problem(here, there, may_send=ship is not False, has_sent=bool(sent)):
         raise EngineVersionError(problem)
+    if ship == "auto":
+        note_sent(address, sent)
     return context, {name: here[name] for name in ("Python", *shipping.SENT)} | {"ray": ray.__version__}
+
+
+def _again(
+    ray: Any,
+    address: str,
+    hint: str,
+    options: Mapping[str, Any],
+    begin: Callable[..., Any],
+    sent: tuple[str, ...],
+    look: Callable[[], dict[str, str]],
+) -> tuple[Any, dict[str, dict[str, str]]]:
+    """Another job, as a job's environment is that from its beginning on; and what a worker has there."""
+    ray.shutdown()
+    return _begun(ray, address, hint, options, begin, sent), {A_WORKER: _versions(ray, look)}
 
 
 def _begun(
