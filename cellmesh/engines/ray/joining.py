@@ -103,12 +103,17 @@ def _begun(
         raise EngineUnreachableError(f"{address}: {first_line(error)}. {hint}") from None
 
 
+def not_served(address: str, error: ConnectionAbortedError) -> NotServed:
+    """What Ray Client raises by the server's own words, which end with the reason."""
+    why = str(error).strip().rpartition("\n")[2]
+    return NotServed(f"{address} has no process for this program: {why}")
+
+
 def _unreached(address: str, hint: str, error: Exception) -> EngineUnreachableError:
     """What `ray.init` means by that error, where something listens."""
     if address.startswith("ray://") and isinstance(error, ConnectionError):
-        if isinstance(error, ConnectionAbortedError):  # the server's own words, which end with the reason
-            why = str(error).strip().rpartition("\n")[2]
-            return NotServed(f"{address} has no process for this program: {why}")
+        if isinstance(error, ConnectionAbortedError):
+            return not_served(address, error)
         if "connection timeout" not in str(error):
             return NotServed(f"{address} broke off the connection as it began: {first_line(error)}")
         if _asks_for_token(address.removeprefix("ray://")):

@@ -1,5 +1,5 @@
 """How much of what tasks print is kept for a home that does not take it: its line is broken, or slower than they are.
-Pure; see `submitter`."""
+See `submitter`."""
 
 from __future__ import annotations
 
