@@ -224,7 +224,8 @@ class NodeLabel(msgspec.Struct, frozen=True):
     """A machine: its name, the CPUs and GPUs that tasks may use together, bytes of memory, room for values.
 
     For machines other than this one: its number `id` in the cluster; its `state` and the `reason` for it; the seconds
-    of the session at which it was seen first (`since`) and last (`ended`).
+    of the session at which it was seen first (`since`) and last (`ended`). For an engine, how many tasks may be under
+    way there (`window`), and where people look at it.
     """
 
     name: str
@@ -237,6 +238,8 @@ class NodeLabel(msgspec.Struct, frozen=True):
     reason: str = ""
     since: float = 0.0
     ended: Ended = None
+    window: Annotated[Count, LATER] = 0
+    dashboard: Annotated[str, LATER] = ""
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):

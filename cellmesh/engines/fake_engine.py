@@ -176,7 +176,7 @@ class FakeEngine(TaskEngine):
         if file and not os.path.exists(file):
             raise EngineUnreachableError(f"there is no {address!r}: {file!r} is not there")
         self._tell = tell
-        return Facts("fake")
+        return Facts("fake", dashboard="http://fake")
 
     def nodes(self) -> list[EngineNode]:
         """Its machines."""

@@ -79,7 +79,9 @@ class EngineProcess:
 
     def _say_nodes(self) -> None:
         nodes = [EngineNode(node.name, amounts(node.total)) for node in self._engine.nodes()]
-        self._line.send(EngineUp(self._facts.name, nodes, self._facts.grows, list(self._engine.can.lacks)))
+        facts = self._facts
+        dashboard = facts.dashboard[:MAX_TEXT_CHARS]
+        self._line.send(EngineUp(facts.name, nodes, facts.grows, list(self._engine.can.lacks), dashboard))
 
     def _tell(self, event: Event) -> None:
         """Called by the engine, in any thread."""

@@ -283,6 +283,7 @@ class Recorder:
             ended = (
                 None if row.state != "dead" else known.ended if known and known.ended is not None else round(at_s, 2)
             )
+            engine = None if row.is_here or row.memory_size else self.session.engine
             self.samples.nodes[number] = NodeLabel(
                 called[row.node],
                 row.total.get("CPU", 0.0),
@@ -294,6 +295,8 @@ class Recorder:
                 row.reason,
                 round(at_s, 2) if is_new or known is None else known.since,
                 ended,
+                0 if engine is None else engine.window,
+                "" if engine is None else engine.dashboard,
             )
             if not row.is_here and ended is None and self._is_busy and row.silent_s >= 0:
                 taken = {name: max(0.0, row.total.get(name, 0.0) - row.free.get(name, 0.0)) for name in ("CPU", "GPU")}

@@ -297,7 +297,9 @@ export class Simulation {
                   state: 'alive',
                   reason: '',
                   since: 0,
-                  ended: Number.POSITIVE_INFINITY
+                  ended: Number.POSITIVE_INFINITY,
+                  window: 0,
+                  dashboard: ''
                 }
               ]
             ]

@@ -24,12 +24,14 @@ class EngineNode(Struct, frozen=True, array_like=True):
 
 class EngineUp(Message, frozen=True, tag="engine_up"):
     """Process -> agent: the engine takes tasks; again whenever its machines have changed. `name`: what people call it.
-    `grows`: it gets machines that tasks ask for and none has. `lacks`: what calls may ask for and it cannot do."""
+    `grows`: it gets machines that tasks ask for and none has. `lacks`: what calls may ask for and it cannot do.
+    `dashboard`: where people look at it."""
 
     name: Name
     nodes: Annotated[list[EngineNode], Meta(max_length=MAX_NODES)]
     grows: bool = False
     lacks: list[Name] = field(default_factory=list[Name])
+    dashboard: Text = ""
 
 
 class EngineUsed(Message, frozen=True, tag="engine_used"):

@@ -367,12 +367,14 @@ EngineErrorKind = Literal["unreachable", "version", "unsupported", "other"]
 class EngineState(Message, frozen=True, tag="engine_state"):
     """Agent -> local scheduler -> every driver: what is known of the session's engine, whenever that changes. `lacks`:
     what calls may ask for and it cannot do. `lost`: why it takes no tasks; "": it does. `kind`: what kind of error that
-    is."""
+    is. `window`: how many tasks may be under way there; `dashboard`: where people look at it."""
 
     name: Name
     lacks: list[Name] = []
     lost: Text = ""
     kind: EngineErrorKind = "other"
+    window: int = 0
+    dashboard: Text = ""
 
 
 class Shutdown(Message, frozen=True, tag="shutdown"):

@@ -15,6 +15,7 @@ from cellmesh.engines.dask.host import CANCEL, END, KILL, RUN, SAY, Host, Order
 from cellmesh.engines.dask.terms import (
     BegunTooOften,
     Worker,
+    dashboard_of,
     failure_of,
     limits_for,
     native,
@@ -193,3 +194,8 @@ def test_a_host_that_is_killed_begins_nothing_more_and_tells_whoever_wants_to_kn
     orders = [Order(RUN, 1, b"begin"), Order(KILL)]
     assert told_by_host(*orders) == ([(OVER, 0, b"", -signal.SIGKILL)], 0)
     assert told_by_host(*orders, is_wanted=False) == ([], 0)
+
+
+def test_its_dashboard_is_on_the_schedulers_machine() -> None:
+    assert dashboard_of("tcp://10.0.0.1:8786", {"dashboard": 8787}) == "http://10.0.0.1:8787/status"
+    assert dashboard_of("tcp://10.0.0.1:8786", {}) == ""

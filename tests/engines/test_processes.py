@@ -177,6 +177,12 @@ def test_what_needs_an_engine_that_has_gone_is_refused_and_the_rest_goes_on(tmp_
         cellmesh.shutdown()
 
 
+def test_what_people_are_shown_of_an_engine_is_known_here(start: Callable[..., ModuleType]) -> None:
+    start(num_cpus=0)
+    engine = current().engine
+    assert (engine.name, engine.window, engine.dashboard) == ("fake", 1000, "http://fake")
+
+
 def test_what_has_room_here_runs_here(start: Callable[..., ModuleType]) -> None:
     cm = start(num_cpus=1)
 

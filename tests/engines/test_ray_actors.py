@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Lock
@@ -202,3 +204,46 @@ def test_a_host_passes_over_what_was_cancelled_in_time(monkeypatch: pytest.Monke
     assert host.run(2, 1, b"no") == [None, None]
     assert host.run(3, 0, b"yes") == b"yes"
     assert not host.cancel(2)
+
+
+@pytest.mark.parametrize("office_has_died", [False, True])
+def test_a_line_whose_parcel_has_ended_keeps_no_ref(monkeypatch: pytest.MonkeyPatch, office_has_died: bool) -> None:
+    is_over, asked = threading.Event(), threading.Event()
+
+    class Kept:
+        """In the place of a ref."""
+
+    refs: list[weakref.ref[Kept]] = []
+
+    class Hear:
+        """Answers once it is told to forget who hears."""
+
+        def remote(self, number: int, run: str) -> Any:
+            refs.append(weakref.ref(ref := Kept()))
+            return ref
+
+    def get(ref: Any) -> list[bytes]:
+        asked.set()
+        assert is_over.wait(10.0)
+        if office_has_died:
+            error = RayActorError("it has died")  # as in Ray, whose frames know what they raise
+            raise error
+        return []
+
+    office = SimpleNamespace(hear=Hear(), forget=SimpleNamespace(remote=lambda number, run: is_over.set()))
+    context = SimpleNamespace(get_job_id=lambda: "1")
+    ray = SimpleNamespace(
+        get_runtime_context=lambda: context,
+        get_actor=lambda **named: office,
+        get=get,
+        exceptions=SimpleNamespace(RayError=RayError),
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setattr(ray_engine, "_office", None)
+    line = ray_engine.OfficeLine(1)
+    line.listen()
+    (hears,) = [thread for thread in threading.enumerate() if thread.name == "cellmesh-hear"]
+    assert asked.wait(10.0)
+    line.end()
+    hears.join(10.0)
+    assert [ref() for ref in refs] == [None], "Ray would keep the worker for it"

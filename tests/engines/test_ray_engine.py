@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from cellmesh.engines.ray import joining
 from cellmesh.engines.ray.engine import amounts_of, failure_of
-from cellmesh.engines.ray.joining import check_listens, environment_of
+from cellmesh.engines.ray.joining import NotServed, check_listens, environment_of, joined
 from cellmesh.exceptions import EngineUnreachableError
 
 
@@ -60,3 +61,30 @@ def test_an_address_where_nothing_listens_is_said_at_once() -> None:
         free.bind(("127.0.0.1", 0))
         with pytest.raises(EngineUnreachableError, match=r"no Ray cluster at ray:127.*Try another"):
             check_listens("ray:", f"127.0.0.1:{free.getsockname()[1]}", "Try another")
+
+
+@pytest.mark.parametrize(
+    ("address", "error", "again", "words"),
+    [
+        ("ray://head:10001", ConnectionError("Request can't be sent"), True, "broke off .*: .*can't be sent"),
+        ("ray://head:10001", ConnectionAbortedError("Failed:\nTraceback\n  why"), True, "no process .*:   why"),
+        (
+            "ray://head:10001",
+            ConnectionError("ray client connection timeout"),
+            False,
+            "no Ray cluster at .*timeout.*hint",
+        ),
+        ("ray:head:6379", ConnectionError("refused"), False, "no Ray cluster at .*refused.*hint"),
+    ],
+)
+def test_a_connection_that_breaks_off_as_it_begins_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, address: str, error: ConnectionError, again: bool, words: str
+) -> None:
+    def begin(**given: object) -> None:
+        raise error
+
+    monkeypatch.setattr(joining, "_asks_for_token", lambda where: False)
+    ray = SimpleNamespace(__version__="2.60.0", runtime_env=SimpleNamespace(RuntimeEnv=lambda **given: None))
+    with pytest.raises(EngineUnreachableError, match=words) as told:
+        joined(ray, address, "hint", {}, begin)
+    assert isinstance(told.value, NotServed) == again

@@ -49,7 +49,7 @@ from ..interface import (
 )
 from .actors import DaskActors
 from .sending import for_scheduler, for_workers, unpacks
-from .terms import Worker, failure_of, limits_for, native, nodes_of
+from .terms import Worker, dashboard_of, failure_of, limits_for, native, nodes_of
 from .worker import Claim, Told, keep, known_of, look, marks, run_parcel, withdrawn
 
 CONNECT_S = 10.0
@@ -150,7 +150,8 @@ class DaskEngine(TaskEngine):
         self._listener = self._spawn(self._listen())
         self._spawn(self._watch())
         self._spawn(self._gather())
-        return Facts("dask", versions)
+        services = self._client.scheduler_info(n_workers=0).get("services", {})
+        return Facts("dask", versions, dashboard_of(self._client.scheduler.address, services))
 
     async def _agree(self, ship: Literal["auto"] | bool) -> dict[str, str]:
         """See to it that what is sent can be run there, if need be with packages of this program; its versions."""

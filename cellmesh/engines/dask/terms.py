@@ -81,3 +81,9 @@ def failure_of(error: BaseException | None, is_cancelled: bool, most_runs: int) 
     if name == "NoValidWorkerError":
         return "unschedulable", 0, text
     return "env_failed", 1, text
+
+
+def dashboard_of(address: str, services: Mapping[str, Any]) -> str:
+    """Where people look at the scheduler with that address, by what it says of its services; "": nowhere."""
+    port = services.get("dashboard")
+    return f"http://{address.partition('://')[2].rpartition(':')[0]}:{port}/status" if port else ""

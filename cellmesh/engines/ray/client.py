@@ -11,19 +11,20 @@ import logging
 import os
 import pickle
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NoReturn
 
 from ...exceptions import EngineError, EngineUnreachableError
 from ...text import first_line
 from ..connection.connecting import imported
 from ..interface import EngineNode, Facts
-from .joining import check_listens, joined
+from .joining import NotServed, check_listens, joined, not_served
 from .relay import NAMESPACE, Relay
 
 PREFIX = "ray://"
@@ -36,6 +37,7 @@ METHODS = ("give", "take")  # by lane
 MOST_AT_ONCE = 8  # requests at the relay, as of connections that have broken
 BEGIN_S = 600  # for all that happens before there is a relay: who has begun this has less patience
 END_S = 10  # for the relay to be told to end
+LOOK_S = 0.5  # how often to see whether the server has refused
 AT_ONCE = {  # a connection that has broken is not mended by Ray Client, and one that is refused is tried three times
     "RAY_CLIENT_RECONNECT_GRACE_PERIOD": "0",
     "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "2",
@@ -69,12 +71,18 @@ def main(*descriptors: int) -> None:
     signal.alarm(BEGIN_S)
     lanes = [Connection(descriptor) for descriptor in descriptors]
     begin: Begin = lanes[0].recv()
+    is_up = threading.Event()
+    tell = partial(_end_with, threading.Lock(), lanes[0])
+    watch = partial(watch_for_refusal, threading.get_ident(), begin.address, is_up, tell)
+    threading.Thread(target=watch, daemon=True).start()
     try:
         ray = imported("ray")
         relay, up = _begun(ray, begin) if begin.is_new else _found(ray, begin)
     except (EngineError, _Gone) as error:
-        lanes[0].send(Over(str(error)) if isinstance(error, _Gone) else error)
-        os._exit(0)  # Ray's own end may take its time
+        tell(Over(str(error)) if isinstance(error, _Gone) else error)
+    except ConnectionError as error:  # Ray Client's, whose line has broken already
+        tell(NotServed(f"{begin.address} broke off the connection as it began: {first_line(error)}"))
+    is_up.set()
     signal.alarm(0)
     is_over = threading.Event()
     try:
@@ -92,6 +100,24 @@ def main(*descriptors: int) -> None:
         pass  # before it could answer
     ray.shutdown()
     os._exit(0)
+
+
+def _end_with(says: threading.Lock, lane: Connection, what: Any) -> NoReturn:
+    """Tell that there is no relay, and why. Ray's own end may take its time. `says`: for two threads that would."""
+    with says:
+        lane.send(what)
+        os._exit(0)
+
+
+def watch_for_refusal(thread: int, address: str, is_up: threading.Event, tell: Callable[[Any], None]) -> None:
+    """Tell at once that Ray Client's server has no process for this program. `ray.init` in that thread knows it, and
+    first waits, 40 s, until the server has no hope either for the log of the process that has never begun."""
+    while not is_up.wait(LOOK_S):
+        found: Any = sys._current_exceptions().get(thread)
+        error = found[1] if isinstance(found, tuple) else found  # before Python 3.12
+        if isinstance(error, ConnectionAbortedError):
+            tell(not_served(address, error))
+            return
 
 
 class _Gone(Exception):

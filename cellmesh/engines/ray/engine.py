@@ -268,6 +268,8 @@ class OfficeLine(Line):
                 pocket.hear(message)
             if not messages:
                 self._is_over.wait(AGAIN_S)
+        # Of the last line a pocket keeps hold, and Ray never ends a worker that has a ref.
+        self._heard = None
 
     def _ask(self, method: str, *arguments: Any, note: Callable[[Any], None] = lambda ref: None) -> Any:
         """False: there is no office yet, or not any more. `note`: is called with the ref of the answer."""
@@ -278,7 +280,8 @@ class OfficeLine(Line):
             office = _office = _office or the_office(ray)
             note(ref := getattr(office, method).remote(*arguments))
             return ray.get(ref)
-        except (ValueError, ray.exceptions.RayError):
+        except (ValueError, ray.exceptions.RayError) as error:
+            error.__traceback__ = None  # Ray's frames have the ref, and the error: a cycle, and nobody collects here
             _office = None
             return False
 

@@ -9,13 +9,22 @@ from typing import Any
 from ...exceptions import EngineError, EngineUnreachableError, EngineVersionError
 from ...text import first_line
 from ..connection import shipping
+from ..connection.connecting import imported
+from ..connection.sent_before import note_sent, sent_before
 
 FIRST_WORKER_S = 120.0  # for the first worker to begin
+A_WORKER = "a worker of Ray's"
 PROBE_S = 5.0  # for a connection to an address
+PING = "/ray.rpc.RayletDriver/ClusterInfo"  # what Ray Client asks a server first
+TOKEN = (
+    "asks for Ray's token, and was given none that it takes: set RAY_AUTH_MODE=token here, and RAY_AUTH_TOKEN, or the "
+    "file ~/.ray/auth_token, to what `ray get-auth-token` says there"
+)
 
 
 class NotServed(EngineUnreachableError):
-    """Ray Client's server has not begun a process for this program, which at times it does at the next try."""
+    """Ray Client's server has not begun a process for this program, or that not answered in time, as on a machine that
+    has much to do. At times it does at the next try."""
 
 
 def joined(
@@ -35,16 +44,34 @@ def joined(
     """
     ship = options.get("ship", "auto")
     look = shipping.looks()
-    here, sent = look(), shipping.SENT if ship is True else ()
+    here, sent = look(), {True: shipping.SENT, "auto": sent_before(address)}.get(ship, ())
     context = _begun(ray, address, hint, options, begin, sent)
-    there = {"a worker of Ray's": _versions(ray, look)}
-    if ship == "auto" and (sent := shipping.to_send(here, there)):
-        ray.shutdown()  # a job's environment is that from its beginning on
-        context = _begun(ray, address, hint, options, begin, sent)
-        there = {"a worker of Ray's": _versions(ray, look)}
+    there = {A_WORKER: _versions(ray, look)}
+    if ship == "auto":
+        if sent and shipping.problem(here, there, may_send=True, has_sent=True):  # it is not as it was the last time
+            sent = ()
+            context, there = _again(ray, address, hint, options, begin, sent, look)
+        if not sent and (sent := shipping.to_send(here, there)):
+            context, there = _again(ray, address, hint, options, begin, sent, look)
     if problem := shipping.problem(here, there, may_send=ship is not False, has_sent=bool(sent)):
         raise EngineVersionError(problem)
+    if ship == "auto":
+        note_sent(address, sent)
     return context, {name: here[name] for name in ("Python", *shipping.SENT)} | {"ray": ray.__version__}
+
+
+def _again(
+    ray: Any,
+    address: str,
+    hint: str,
+    options: Mapping[str, Any],
+    begin: Callable[..., Any],
+    sent: tuple[str, ...],
+    look: Callable[[], dict[str, str]],
+) -> tuple[Any, dict[str, dict[str, str]]]:
+    """Another job, as a job's environment is that from its beginning on; and what a worker has there."""
+    ray.shutdown()
+    return _begun(ray, address, hint, options, begin, sent), {A_WORKER: _versions(ray, look)}
 
 
 def _begun(
@@ -69,14 +96,40 @@ def _begun(
             raise EngineVersionError(
                 f"{address}: Ray Client is not installed here: pip install 'ray[client]=={ray.__version__}'"
             ) from None
-        if isinstance(error, ConnectionAbortedError):  # Ray Client's server is there; its words end with the reason
-            why = str(error).strip().rpartition("\n")[2]
-            raise NotServed(f"{address} has no process for this program: {why}") from None
-        raise EngineUnreachableError(f"no Ray cluster at {address}: {first_line(error)}. {hint}") from None
+        raise _unreached(address, hint, error) from None
     except RuntimeError as error:
         if "ersion" in str(error):
             raise EngineVersionError(" ".join(str(error).split())) from None
         raise EngineUnreachableError(f"{address}: {first_line(error)}. {hint}") from None
+
+
+def not_served(address: str, error: ConnectionAbortedError) -> NotServed:
+    """What Ray Client raises by the server's own words, which end with the reason."""
+    why = str(error).strip().rpartition("\n")[2]
+    return NotServed(f"{address} has no process for this program: {why}")
+
+
+def _unreached(address: str, hint: str, error: Exception) -> EngineUnreachableError:
+    """What `ray.init` means by that error, where something listens."""
+    if address.startswith("ray://") and isinstance(error, ConnectionError):
+        if isinstance(error, ConnectionAbortedError):
+            return not_served(address, error)
+        if "connection timeout" not in str(error):
+            return NotServed(f"{address} broke off the connection as it began: {first_line(error)}")
+        if _asks_for_token(address.removeprefix("ray://")):
+            return EngineUnreachableError(f"{address} {TOKEN}")
+    return EngineUnreachableError(f"no Ray cluster at {address}: {first_line(error)}. {hint}")
+
+
+def _asks_for_token(where: str) -> bool:
+    """Whether that is why a server does not answer: Ray Client does not say so."""
+    grpc = imported("grpc")  # which Ray Client has brought
+    with grpc.insecure_channel(where) as channel:
+        try:
+            channel.unary_unary(PING)(b"", timeout=PROBE_S)
+        except grpc.RpcError as error:
+            return bool(error.code() is grpc.StatusCode.UNAUTHENTICATED)
+    return False
 
 
 def _versions(ray: Any, look: Callable[[], dict[str, str]]) -> dict[str, str]:

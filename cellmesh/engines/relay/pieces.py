@@ -46,12 +46,13 @@ class Outgoing:
     def __len__(self) -> int:
         return len(self._pieces)
 
-    def add(self, head: bytes, data: bytes | memoryview = b"") -> None:
-        """A thing. `data` is not copied before it is sent."""
+    def add(self, head: bytes, data: bytes | memoryview = b"") -> int:
+        """A thing; returns the number of its last piece. `data` is not copied before it is sent."""
         rest = memoryview(data)
         self._pieces.append(Piece(head, len(rest), rest[:PIECE_BYTES]))
         for at in range(PIECE_BYTES, len(rest), PIECE_BYTES):
             self._pieces.append(Piece(b"", 0, rest[at : at + PIECE_BYTES]))
+        return self._first + len(self._pieces) - 1
 
     def came(self, n: int) -> None:
         """The pieces up to that number have."""

@@ -30,6 +30,7 @@ from ..interface import (
     SetAside,
 )
 from .pieces import Incoming, Outgoing
+from .prints import Prints
 
 
 class Names:
@@ -63,10 +64,12 @@ class Submitter:
     ----------
     engine : Engine
         Connected, or to be, with `tell`.
+    prints : Prints, optional
+        How much of what tasks print is kept.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, prints: Prints | None = None) -> None:
+        self._engine, self._prints = engine, prints or Prints()
         self._calls, self._events = Incoming(), Outgoing()
         self._told: deque[Event] = deque()
         self._runs, self._groups, self._blobs = Names(), Names(), Names()
@@ -77,12 +80,12 @@ class Submitter:
 
     def tell(self, event: Event) -> None:
         """Called by the engine, in any thread. What it is about may have no number yet: so it is looked at later."""
-        self._told.append(event)
+        self._told.append(self._prints.admit(event) if isinstance(event, Said) else event)
 
     @property
     def has_news(self) -> bool:
         """Whether there is something that home is not known to have."""
-        return bool(self._told) or bool(self._events)
+        return bool(self._told) or bool(self._events) or self._prints.has_notice
 
     def give(self, batch: bytes) -> int:
         """Do what is asked for. Returns up to which number the pieces of that have come."""
@@ -94,6 +97,7 @@ class Submitter:
     def came(self, n: int) -> None:
         """Home has the pieces up to that number."""
         self._events.came(n)
+        self._prints.came(n)
 
     def take(self) -> bytes:
         """What home is not known to have, or the first of it."""
@@ -103,7 +107,11 @@ class Submitter:
                 data: bytes | memoryview = b""
                 if isinstance(found, Came):
                     found, data = replace(found, data=b""), memoryview(found.data)
-                self._events.add(pickle.dumps(found), data)
+                number = self._events.add(pickle.dumps(found), data)
+                if isinstance(event, Said):
+                    self._prints.sent(event, number)
+        if self._prints.has_notice:
+            self._events.add(pickle.dumps(self._prints.notice()))
         return self._events.batch()
 
     # ---- what home asks for

@@ -126,6 +126,8 @@ export function machineLabel(name: string, more: Partial<NodeLabel> = {}): NodeL
     reason: '',
     since: 0,
     ended: Number.POSITIVE_INFINITY,
+    window: 0,
+    dashboard: '',
     ...more
   };
 }

@@ -1,6 +1,6 @@
 // The work of each machine, for a table with a row for each machine. Pure.
 
-import { duration, short, size } from '../i18n/format';
+import { duration, integer, short, size } from '../i18n/format';
 import { __ } from '../i18n/translate';
 import { type NodeLabel, type Sample, State } from '../protocol/messages';
 import type { TaskGraph } from './graph';
@@ -102,6 +102,11 @@ export function machineState({ node, label: { state, reason, ended } }: MachineF
     default:
       return node ? __('alive') : __('this machine');
   }
+}
+
+/** Of an engine: how many tasks it has been given, of those that it may have. */
+export function underWay({ running, sent, label: { window } }: MachineFacts): string {
+  return __('%1 of at most %2 under way', integer(running + sent), integer(window));
 }
 
 /** One without memory stands for a cluster of others, of which nothing is known but what tasks have there. */

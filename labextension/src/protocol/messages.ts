@@ -289,7 +289,8 @@ export interface MemoryReply {
  * A machine: its name, the CPUs and GPUs that tasks may use together, bytes of memory, room for values.
  *
  * For machines other than this one: its number `id` in the cluster; its `state` and the `reason` for it; the
- * seconds of the session at which it was seen first (`since`) and last (`ended`).
+ * seconds of the session at which it was seen first (`since`) and last (`ended`). For an engine, how many tasks
+ * may be under way there (`window`), and where people look at it.
  */
 export interface NodeLabel {
   name: string;
@@ -302,6 +303,8 @@ export interface NodeLabel {
   reason: string;
   since: number;
   ended: number;
+  window: number;
+  dashboard: string;
 }
 
 /**

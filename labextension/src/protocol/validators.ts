@@ -257,7 +257,9 @@ export function decodeNodeLabel(value: unknown, what = 'NodeLabel'): NodeLabel {
     state: oneOf(from['state'], 'state', NODE_STATES),
     reason: text(from['reason'], 'reason'),
     since: number(from['since'], 'since'),
-    ended: from['ended'] === null ? Infinity : number(from['ended'], 'ended')
+    ended: from['ended'] === null ? Infinity : number(from['ended'], 'ended'),
+    window: from['window'] === undefined ? 0 : count(from['window'], 'window'),
+    dashboard: from['dashboard'] === undefined ? '' : text(from['dashboard'], 'dashboard')
   };
 }
 

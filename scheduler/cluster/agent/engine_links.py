@@ -156,8 +156,7 @@ class EngineLinks:
         printing: Printing,
     ) -> None:
         match message:
-            case EngineUp(name, nodes, grows, lacks):
-                self._tell(shell, EngineState(name, lacks))
+            case EngineUp(name, nodes, grows, lacks, dashboard):
                 total: messages.Shares = {}
                 for node in nodes:
                     for kind, amount in node.total.items():
@@ -165,7 +164,9 @@ class EngineLinks:
                 self._node = self._node or secrets.randbits(62) | 1
                 member = messages.Member(self._node, NOWHERE, self.key, name, total)
                 self._n_failures = 0
-                self._said += engine_head.up(self._head, member, nodes, grows, "placement groups" not in lacks)
+                said = engine_head.up(self._head, member, nodes, grows, "placement groups" not in lacks)
+                self._tell(shell, EngineState(name, lacks, window=self._head.window, dashboard=dashboard))
+                self._said += said
                 while self._said:  # it is a member before it says anything
                     shell.step(events.HeadSaid(self._attempt, self._said.popleft()))
             case EngineUsed(used):

@@ -5,13 +5,18 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import cloudpickle
 import pytest
 
+from cellmesh.engines.connection.sent_before import MOST, note_sent, sent_before
 from cellmesh.engines.connection.shipping import SENT, folders, looks, problem, to_send
 from cellmesh.engines.dask.sending import unpacks
+from cellmesh.engines.ray.joining import joined
 from cellmesh.environment.packages import pack
 
 LINUX, ARM = "cpython-311-x86_64-linux-gnu", "cpython-311-aarch64-linux-gnu"
@@ -127,3 +132,62 @@ def test_a_look_leaves_nothing_imported(tmp_path: Path) -> None:
         check=True,
     )
     assert pickle.loads(run.stdout)[0]["cellmesh"] == "0.0.1"
+
+
+def test_what_was_sent_is_sent_at_once_the_next_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert sent_before("ray:one") == ()
+    note_sent("ray:one", ("cellmesh", "msgspec"))
+    note_sent("ray:two", ())
+    assert [sent_before(address) for address in ("ray:one", "ray:two")] == [("cellmesh", "msgspec"), ()]
+    note_sent("ray:one", ())
+    assert sent_before("ray:one") == ()
+    for n in range(MOST + 1):
+        note_sent(f"ray:{n}", SENT)
+    assert [sent_before(f"ray:{n}") for n in (0, 1, MOST)] == [(), SENT, SENT]
+    (tmp_path / "cache/cellmesh/sent.json").write_text("[")
+    assert sent_before("ray:1") == ()
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/nowhere")
+    note_sent("ray:1", SENT)
+
+
+class Ray:
+    """In the place of Ray: a cluster whose workers have what they have, unless they are sent another one."""
+
+    __version__ = "2.60.0"
+    exceptions = SimpleNamespace(GetTimeoutError=TimeoutError, RayError=RuntimeError)
+    runtime_env = SimpleNamespace(RuntimeEnv=lambda **given: None)
+
+    def __init__(self, has: dict[str, str], is_compiled_for: str) -> None:
+        self._has, self._platform = has, is_compiled_for
+        self.begun: list[int] = []  # how many packages each job was sent
+        self.shutdown = lambda: None
+
+    def begin(self, runtime_env: Any, **given: Any) -> None:
+        self.begun.append(len((runtime_env or {}).get("py_modules", [])))
+
+    def remote(self, look: Callable[[], dict[str, str]]) -> Any:
+        here = look()
+        there = here | {"platform": self._platform or here["platform"]} | ({} if self.begun[-1] else self._has)
+        if self.begun[-1] and self._platform:
+            there |= {"cellmesh": "", "why": "it is compiled for another one"}
+        return SimpleNamespace(options=lambda **given: SimpleNamespace(remote=lambda: there))
+
+    def get(self, value: Any, timeout: float) -> Any:
+        return value
+
+
+def test_who_connects_again_where_cellmesh_is_missing_connects_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def begun(ray: Ray, **options: Any) -> list[int]:
+        joined(ray, "ray:one", "", options, ray.begin)
+        return ray.begun
+
+    assert begun(Ray({"cellmesh": ""}, "")) == [0, 1]
+    assert begun(Ray({"cellmesh": ""}, "")) == [1]
+    assert begun(Ray({}, ""), ship=False) == [0]
+    assert begun(Ray({}, "another")) == [1, 0], "it has its own now, and could not import this one"
+    assert begun(Ray({}, "another")) == [0]

@@ -8,8 +8,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import psutil
@@ -166,3 +168,23 @@ def test_nothing_is_left_of_a_kernel_that_is_killed(client_port: int, tmp_path: 
 def test_an_address_where_there_is_none(address: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["engine", "check", address]) == 1
     assert re.search(words, capsys.readouterr().err)
+
+
+def test_a_server_that_asks_for_a_token_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    import grpc
+
+    def refuse(request: bytes, context: Any) -> None:
+        context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
+
+    class Refusing(grpc.GenericRpcHandler):
+        def service(self, details: Any) -> Any:
+            return grpc.unary_unary_rpc_method_handler(refuse)
+
+    server = grpc.server(ThreadPoolExecutor(2), handlers=[Refusing()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        assert main(["engine", "check", f"ray://127.0.0.1:{port}"]) == 1
+    finally:
+        server.stop(None)
+    assert "asks for Ray's token" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from support.waiting import wait_until
 
 from cellmesh.engines.fake_engine import FakeEngine
 from cellmesh.engines.interface import Ended, Event, Facts, Gone, Notice, Outcome, Parcel
-from cellmesh.engines.ray import outside
+from cellmesh.engines.ray import client, outside
 from cellmesh.engines.ray.client import Begin, Over
 from cellmesh.engines.ray.joining import NotServed
 from cellmesh.engines.ray.outside import GIVE, OutsideEngine
@@ -163,6 +163,26 @@ def test_a_first_connection_that_is_not_served_is_tried_again(monkeypatch: pytes
         for thread in threading.enumerate():
             if thread.name == "cellmesh-relay":
                 thread.join()
+
+
+def test_a_refusal_is_told_while_ray_still_cleans_up_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "LOOK_S", 0.001)
+    told, is_told = list[NotServed](), threading.Event()
+
+    def tell(what: NotServed) -> None:
+        told.append(what)
+        is_told.set()
+
+    watch = threading.Thread(
+        target=client.watch_for_refusal, args=(threading.get_ident(), ADDRESS, threading.Event(), tell)
+    )
+    watch.start()
+    try:
+        raise ConnectionAbortedError("Initialization failure from server:\nTraceback\nRuntimeError: it has died")
+    except ConnectionAbortedError:
+        assert is_told.wait(10.0)
+    watch.join()
+    assert "no process for this program: RuntimeError: it has died" in str(told[0])
 
 
 @pytest.mark.parametrize("address", ["ray://head", "ray://", "ray://head:port"])

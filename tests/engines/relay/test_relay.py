@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from cellmesh.scheduler.cluster.messages import Output
 from engines.home import story
 
 from cellmesh.engines.fake_engine import FakeEngine
@@ -17,12 +18,17 @@ from cellmesh.engines.interface import (
     Failed,
     Lost,
     NodesChanged,
+    Notice,
     Outcome,
     Parcel,
+    Said,
     SetAside,
 )
+from cellmesh.engines.parcels import Progress, decode_progress, encode
 from cellmesh.engines.relay.fake import LineFaults, RelayedFake
 from cellmesh.engines.relay.pieces import BATCH_BYTES, PIECE_BYTES, Incoming, Outgoing, decode
+from cellmesh.engines.relay.prints import Prints
+from cellmesh.engines.relay.submitter import Submitter
 
 QUICK, ALL, AT_ONCE = 100, 1000, 25  # seeds
 NO_FAULTS = LineFaults(0.0, 0.0, 0.0, 0.0)
@@ -138,3 +144,27 @@ def test_bundles_are_put_aside_and_given_back() -> None:
     there.relay.unreserve(group)
     assert there.drain() == []
     assert not any(there.engine.used["fake-1"].values())
+
+
+def printed(told: list[Event]) -> list[str]:
+    """What these say that tasks have printed, piece by piece."""
+    progress = [decode_progress(event.message) for event in told if isinstance(event, Said)]
+    assert [one.at for one in progress] == list(range(len(progress))), "none is missing"
+    return [piece.text for one in progress for piece in one.news if isinstance(piece, Output)]
+
+
+def test_of_prints_that_home_does_not_take_the_first_are_kept_and_it_hears_how_much_is_left_out() -> None:
+    there = Recorded()
+    there.relay._there = submitter = Submitter(there.engine, Prints(most_bytes=10_000))
+    texts = [f"{n}" * 1000 for n in range(10)] * 3
+    for at, text in enumerate(texts):
+        submitter.tell(Said(encode(Progress(1, 1, at, [Output(1, 0, "stdout", 1, text)]))))
+    told = there.drain()
+    kept = [text for text in printed(told) if text]
+    assert kept == texts[: len(kept)] and 8 <= len(kept) < 10
+    assert len(printed(told)) == len(texts)
+    notices = [event.text for event in told if isinstance(event, Notice)]
+    assert [text.partition(" ")[0] for text in notices] == [f"{1000 * (len(texts) - len(kept)):,}"]
+    submitter.tell(Said(encode(Progress(2, 1, 0, [Output(2, 0, "stdout", 1, "there is room again")]))))
+    assert printed(there.drain()) == ["there is room again"]
+    assert not submitter.has_news

@@ -9,7 +9,7 @@ import pytest
 from cellmesh.kernel_ext.cells.registry import CellRegistry
 from cellmesh.kernel_ext.graph.recorder import Pace, Recorder
 from cellmesh.scheduler.ipc.link import Link
-from cellmesh.scheduler.ipc.messages import ClusterNode, ClusterReply
+from cellmesh.scheduler.ipc.messages import ClusterNode, ClusterReply, EngineState
 from support.waiting import wait_until
 
 import cellmesh as cm
@@ -55,6 +55,25 @@ def test_what_a_request_folds_is_sent_as_well(monkeypatch: pytest.MonkeyPatch) -
         cm.get(cm.remote(lambda: 1).remote())
         wait_until(lambda: recorder._backlog)
         assert recorder.look(lambda graph: wanted)
+    finally:
+        recorder.stop()
+        cm.shutdown()
+        for thread in recorder._threads:
+            thread.join()
+
+
+def test_an_engine_has_its_window_and_its_dashboard_and_no_other_machine_has() -> None:
+    cm.init(num_cpus=1)
+    recorder = Recorder(current(), CellRegistry())
+    try:
+        session = current()
+        session.engine = EngineState("ray", window=1000, dashboard="http://head:8265")
+        here = ClusterNode("a" * 16, "s", "elm", "alive", True, {"CPU": 1.0}, {"CPU": 1.0}, {}, memory_size=1)
+        there = ClusterNode("b" * 16, "s", "ray", "alive", False, {"CPU": 9.0}, {"CPU": 9.0}, {})
+        with recorder.lock:
+            recorder._note_nodes(ClusterReply(0, [here, there]))
+        labels = {label.name: (label.window, label.dashboard) for label in recorder.samples.nodes.values()}
+        assert labels == {"elm": (0, ""), "ray": (1000, "http://head:8265")}
     finally:
         recorder.stop()
         cm.shutdown()

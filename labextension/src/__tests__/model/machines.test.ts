@@ -7,7 +7,7 @@ import { apply, rewind } from '../../model/apply';
 import { TaskGraph } from '../../model/graph';
 import type { Group } from '../../model/groups';
 import { Moments } from '../../model/history';
-import { cpusOf, loads, machinesOf, machineState } from '../../model/machines';
+import { cpusOf, loads, machinesOf, machineState, underWay } from '../../model/machines';
 import { regroup } from '../../model/membership';
 import { chromeTrace } from '../../model/views/chrome_trace';
 import { tableOf } from '../../model/views/tables';
@@ -176,7 +176,7 @@ test('what was sent and has not begun waits there; of a cluster of others no loa
         ],
         nodes: [
           [0, machineLabel('here')],
-          [1, machineLabel('dask', { cpus: 2 })]
+          [1, machineLabel('dask', { cpus: 2, window: 1000 })]
         ],
         samples: [sample(2, { node: 1, cpus: 1 })]
       }
@@ -185,6 +185,7 @@ test('what was sent and has not begun waits there; of a cluster of others no loa
   );
   const dask = machinesOf(graph, 8)[1]!;
   expect([dask.running, dask.sent]).toEqual([1, 1]);
+  expect(underWay(dask)).toBe('2 of at most 1,000 under way');
   expect(loads(dask).map(({ share, brief, words }) => [share, brief, words])).toEqual([
     [Number.NaN, '–', 'tasks have 1 of 2'],
     [Number.NaN, '–', 'not known'],

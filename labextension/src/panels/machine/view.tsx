@@ -7,7 +7,7 @@ import { makeTheme, nodeColour } from '../../draw/theme';
 import { integer, short, size } from '../../i18n/format';
 import { __, _n } from '../../i18n/translate';
 import type { TaskGraph } from '../../model/graph';
-import { isMachine, loads, machinesOf, machineState } from '../../model/machines';
+import { isMachine, loads, machinesOf, machineState, underWay } from '../../model/machines';
 import { momentAt, placeOf, stretchesOf } from '../../model/stretches';
 import { curveOf } from '../../model/views/curves';
 import type { NodeLabel, Sample } from '../../protocol/messages';
@@ -152,6 +152,12 @@ function Machines({ graph, at, colour }: { graph: TaskGraph; at: number; colour:
                 {travelling > 0 && ` · ${__('%1 under way', integer(travelling))}`}
               </span>
             </div>
+            {label.window > 0 && (
+              <div class="cm-machine-work">
+                <span>{underWay(facts)}</span>
+                <span>{label.dashboard}</span>
+              </div>
+            )}
           </li>
         );
       })}
