@@ -187,7 +187,7 @@ class ApexDQN(DQN):
         steps = self.hyperparameters.play_steps * players.num_envs
         if not players.actors:
             return players.each("explore") if must_wait and self.timesteps < goal else []
-        if self._owed * self.hyperparameters.train_every <= steps * len(players):
+        if must_wait or self._owed * self.hyperparameters.train_every <= steps * len(players):
             for k in set(range(len(players))) - set(under_way.values()):
                 if self.timesteps + steps * len(under_way) < goal:
                     under_way[players.ask(k, "explore")] = k
