@@ -139,7 +139,7 @@ def test_there_is_a_minibatch_for_so_many_steps_on_any_machine(apex: Make) -> No
 
 def test_players_play_on_while_less_than_a_minibatch_is_owed(apex: Make) -> None:
     """Also where all of them play fewer steps at a time than there are to a minibatch."""
-    options = FAST | {"num_envs": 1, "play_steps": 4, "train_every": 16, "learning_starts": 1}
+    options = FAST | {"num_envs": 1, "play_steps": 3, "train_every": 16, "learning_starts": 1}
     (told,) = train(apex(probes.SeenAction, num_workers=2, seed=0, **options), 1)
     assert told["timesteps_total"] >= 100 and told["updates_total"] >= 4
 
