@@ -15,9 +15,7 @@ as a whole or not at all, and a pull copies without the lock, and again if someb
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
-from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,43 +30,6 @@ if TYPE_CHECKING:
 
 MAX_SHARDS = 64
 N_GLANCES = 3  # without the lock; then a pull takes it, as somebody pushes all the time
-N_KEPT = 2  # of an array's copies: `values = ps.pull()` has the last one still when it makes the next
-MAX_KEPT_BYTES = 4 << 20  # each; the kernel gives room for larger ones in pages that are large, too
-
-
-class _Copies:
-    """Room for copies of an array. One that nobody has any more is used again: to be given new pages by the kernel
-    costs a process twenty times what writing them costs."""
-
-    def __init__(self) -> None:
-        self._last: deque[list[NDArray[Any]]] = deque(maxlen=N_KEPT)
-
-    def room(self, form: NDArray[Any]) -> NDArray[Any]:
-        """An array of that shape and dtype, for the caller alone."""
-        for _ in range(len(self._last)):
-            try:
-                held = self._last.popleft()  # where no other thread finds it
-            except IndexError:
-                break
-            room = held[0] if _n_refs(held) == NO_OTHER else None
-            self._last.append(held)
-            if room is not None:
-                return room
-        room = np.empty(form.shape, form.dtype)
-        if room.nbytes <= MAX_KEPT_BYTES:
-            self._last.append([room])
-        return room
-
-    def __reduce__(self) -> tuple[type[_Copies], tuple[()]]:
-        return _Copies, ()  # another process has its own
-
-
-def _n_refs(held: list[Any]) -> int:
-    """How many hold what a list holds, this call among them."""
-    return getrefcount(held[0])
-
-
-NO_OTHER = _n_refs([object()])
 
 
 class _Versioned:
@@ -78,7 +39,6 @@ class _Versioned:
         self._lock, self._count = lock, Counter()
         self._copies = shared_array((2, *value.shape), value.dtype)
         self._copies[0] = value
-        self._read = _Copies()
 
     @property
     def form(self) -> NDArray[Any]:
@@ -105,15 +65,13 @@ class _Versioned:
 
     def read(self) -> NDArray[Any]:
         """A copy of it."""
-        copy = self._read.room(self.form)
         for _ in range(N_GLANCES):
             n = self._count.get()
-            copy[...] = self._copies[n % 2]
+            copy = self._copies[n % 2, ...].copy()
             if self._count.get() == n:
                 return copy
         with _Locked(self._lock):
-            copy[...] = self._copies[self._count.get() % 2]
-        return copy
+            return self._copies[self._count.get() % 2, ...].copy()
 
 
 class _Locked:

@@ -84,12 +84,10 @@ class ActorPool:
         last = _last(self._returned[self._next])
         end = None if timeout is None else time.monotonic() + timeout
         while last in self._busy:  # who ends before has other work meanwhile
-            ready, _ = wait(list(self._busy), timeout=None if end is None else max(0.0, end - time.monotonic()))
-            if not ready:
+            if not self._one_is_free(None if end is None else max(0.0, end - time.monotonic())):
                 if ignore_if_timedout:
                     self._forget(self._next)
                 raise GetTimeoutError(f"get_next() gave up after {timeout:g} s; the call goes on")
-            self._release(ready[0])
         return get(self._forget(self._next))
 
     def get_next_unordered(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:
@@ -145,10 +143,15 @@ class ActorPool:
         """Wait for an actor to become free and give it the next piece of work."""
         if not self._busy and not self._idle:
             raise ValueError("the pool has no actors: push() one")
-        ready, _ = wait(list(self._busy), timeout=timeout)
-        if not ready:
+        if not self._one_is_free(timeout):
             raise GetTimeoutError(f"no actor of the pool became free within {timeout:g} s; the calls go on")
-        self._release(ready[0])
+
+    def _one_is_free(self, timeout: float | None) -> bool:
+        """Wait for a call to end, whose actor gets the next piece of work; False: none has in that time."""
+        ready, _ = wait(list(self._busy), timeout=timeout)
+        for last in ready:
+            self._release(last)
+        return bool(ready)
 
     def _release(self, last: ObjectRef) -> None:
         actor = self._busy.pop(last, None)

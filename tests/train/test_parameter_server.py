@@ -61,7 +61,7 @@ def test_what_was_pulled_stays_as_it_is_while_somebody_has_it() -> None:
 
 
 def test_room_is_used_again_when_nobody_has_it() -> None:
-    ps = ParameterServer({"w": np.zeros(LARGE), "large": np.zeros(parameter_server.MAX_KEPT_BYTES // 8 + 1)})
+    ps = ParameterServer({"w": np.zeros(LARGE), "large": np.zeros((4 << 20) // 8 + 1)})
 
     @cm.remote
     def places() -> set[str]:

@@ -10,6 +10,7 @@ import json
 import os
 from pathlib import Path
 
+from ...scheduler.node import private_dir
 from .shipping import SENT
 
 MOST = 100  # addresses; the last ones stay
@@ -30,7 +31,7 @@ def note_sent(address: str, names: tuple[str, ...]) -> None:
         known[address] = [*names]
     file = _file()
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_dir.make_with_parents(str(file.parent))
         fresh = file.with_suffix(f".{os.getpid()}")
         with open(fresh, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as stream:
             json.dump(dict([*known.items()][-MOST:]), stream)

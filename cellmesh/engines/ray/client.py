@@ -24,7 +24,7 @@ from ...exceptions import EngineError, EngineUnreachableError
 from ...text import first_line
 from ..connection.connecting import imported
 from ..interface import EngineNode, Facts
-from .joining import NotServed, check_listens, joined, not_served
+from .joining import broken_off, check_listens, joined, not_served
 from .relay import NAMESPACE, Relay
 
 PREFIX = "ray://"
@@ -81,7 +81,7 @@ def main(*descriptors: int) -> None:
     except (EngineError, _Gone) as error:
         tell(Over(str(error)) if isinstance(error, _Gone) else error)
     except ConnectionError as error:  # Ray Client's, whose line has broken already
-        tell(NotServed(f"{begin.address} broke off the connection as it began: {first_line(error)}"))
+        tell(broken_off(begin.address, error))
     is_up.set()
     signal.alarm(0)
     is_over = threading.Event()

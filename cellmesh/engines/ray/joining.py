@@ -44,34 +44,26 @@ def joined(
     """
     ship = options.get("ship", "auto")
     look = shipping.looks()
-    here, sent = look(), {True: shipping.SENT, "auto": sent_before(address)}.get(ship, ())
-    context = _begun(ray, address, hint, options, begin, sent)
-    there = {A_WORKER: _versions(ray, look)}
-    if ship == "auto":
+    here, sent = look(), shipping.SENT if ship is True else sent_before(address) if ship == "auto" else ()
+
+    def job() -> tuple[Any, dict[str, dict[str, str]]]:
+        """One with the packages that are sent by now, and what a worker has there."""
+        return _begun(ray, address, hint, options, begin, sent), {A_WORKER: _versions(ray, look)}
+
+    context, there = job()
+    if ship == "auto":  # a job's environment is that from its beginning on, so another one is begun
         if sent and shipping.problem(here, there, may_send=True, has_sent=True):  # it is not as it was the last time
             sent = ()
-            context, there = _again(ray, address, hint, options, begin, sent, look)
+            ray.shutdown()
+            context, there = job()
         if not sent and (sent := shipping.to_send(here, there)):
-            context, there = _again(ray, address, hint, options, begin, sent, look)
+            ray.shutdown()
+            context, there = job()
     if problem := shipping.problem(here, there, may_send=ship is not False, has_sent=bool(sent)):
         raise EngineVersionError(problem)
     if ship == "auto":
         note_sent(address, sent)
     return context, {name: here[name] for name in ("Python", *shipping.SENT)} | {"ray": ray.__version__}
-
-
-def _again(
-    ray: Any,
-    address: str,
-    hint: str,
-    options: Mapping[str, Any],
-    begin: Callable[..., Any],
-    sent: tuple[str, ...],
-    look: Callable[[], dict[str, str]],
-) -> tuple[Any, dict[str, dict[str, str]]]:
-    """Another job, as a job's environment is that from its beginning on; and what a worker has there."""
-    ray.shutdown()
-    return _begun(ray, address, hint, options, begin, sent), {A_WORKER: _versions(ray, look)}
 
 
 def _begun(
@@ -109,13 +101,18 @@ def not_served(address: str, error: ConnectionAbortedError) -> NotServed:
     return NotServed(f"{address} has no process for this program: {why}")
 
 
+def broken_off(address: str, error: ConnectionError) -> NotServed:
+    """Of a server that broke off the connection as it began."""
+    return NotServed(f"{address} broke off the connection as it began: {first_line(error)}")
+
+
 def _unreached(address: str, hint: str, error: Exception) -> EngineUnreachableError:
     """What `ray.init` means by that error, where something listens."""
     if address.startswith("ray://") and isinstance(error, ConnectionError):
         if isinstance(error, ConnectionAbortedError):
             return not_served(address, error)
         if "connection timeout" not in str(error):
-            return NotServed(f"{address} broke off the connection as it began: {first_line(error)}")
+            return broken_off(address, error)
         if _asks_for_token(address.removeprefix("ray://")):
             return EngineUnreachableError(f"{address} {TOKEN}")
     return EngineUnreachableError(f"no Ray cluster at {address}: {first_line(error)}. {hint}")
