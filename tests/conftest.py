@@ -144,6 +144,8 @@ def _forks(_nothing_left_by_the_run: None) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _own_interpreter(request: pytest.FixtureRequest) -> Iterator[None]:
     """Sessions of a test that says so begin as users' do."""
+    assert forked.server is not None
+    forked.server.revive()
     if request.node.get_closest_marker("own_interpreter") is None:
         yield
         return
@@ -192,6 +194,7 @@ def add_begun_by_others() -> Callable[[Holdings], None]:
 def _nothing_left_by_the_test(
     request: pytest.FixtureRequest,
     _nothing_left_by_the_run: None,
+    _own_interpreter: None,
     add_begun_by_others: Callable[[Holdings], None],
 ) -> Iterator[None]:
     before = Holdings.now()

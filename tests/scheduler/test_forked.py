@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,3 +62,40 @@ def test_commands_have_their_own_status_and_one_that_goes_on_is_ended(tmp_path: 
     assert wrong.returncode == 2 and "no-such-command" in wrong.stderr
     with pytest.raises(subprocess.TimeoutExpired):
         forked.run(["cellmesh", "status", "--watch", "60"], environment, timeout=0.1)
+
+
+def test_threads_that_wait_for_one_process_all_get_its_status() -> None:
+    with _begun() as node:
+        process, statuses = node._process, []
+        assert process is not None
+        threads = [threading.Thread(target=lambda: statuses.append(process.wait())) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        os.kill(process.pid, signal.SIGKILL)
+        for thread in threads:
+            thread.join()
+    assert statuses == [-signal.SIGKILL] * 8
+
+
+def test_what_cannot_be_done_is_said_and_ends_nothing() -> None:
+    assert forked.server is not None
+    with pytest.raises(RuntimeError, match="ChildProcessError"):
+        forked.server.ask({"ended": os.getpid()})
+    with _begun() as node:
+        assert _parent(node.scheduler_pid) == forked.server.pid
+
+
+def test_who_forks_is_begun_again_when_it_has_ended() -> None:
+    server = forked.Server()
+    try:
+        server.revive()
+        os.kill(server.pid, signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="ended with status -9"):
+            server.ask({"ended": 1})
+        assert not server.may_begin([*forked.USUAL, "cellmesh.cli"], {**os.environ})
+        with pytest.raises(AssertionError, match="status -9; there is a new one"):
+            server.revive()
+        with pytest.raises(RuntimeError, match="ChildProcessError"):
+            server.ask({"ended": 1})
+    finally:
+        server.end()

@@ -261,7 +261,7 @@ def test_imap_reads_an_endless_input_as_it_goes(cm: ModuleType) -> None:
     with Pool(2) as pool:
         results = pool.imap(square, (taken.append(i) or i for i in itertools.count()))
         assert list(itertools.islice(results, 20)) == [x * x for x in range(20)]
-        assert len(taken) < 50
+        assert len(taken) < 100  # 64 while somebody waits for one that is slow
 
 
 def test_work_goes_to_who_is_idle(cm: ModuleType, flag) -> None:

@@ -54,13 +54,47 @@ def is_of_ours(command: list[str]) -> bool:
 
 
 class Server:
-    """The process that forks, as the process of the tests sees it."""
+    """The process that forks, as the process of the tests sees it. It ends with the connection to it, however this
+    process ends.
+    """
 
-    def __init__(self, connection: socket.socket, pid: int) -> None:
-        self.pid = pid
-        self._connection = connection
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._owner, self._conditions = os.getpid(), conditions(launch.environment())
+        self._begin()
+
+    def _begin(self) -> None:
+        self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, "-c", SERVE, str(theirs.fileno()), "." * ROOM]
+            path = os.pathsep.join(filter(None, sys.path))
+            environment = {**os.environ, "PYTHONPATH": path, "CELLMESH_ROOM": "." * ROOM}
+            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
+        forkers.add(self.pid)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def end(self) -> int:
+        """End it, if it has not ended; its exit status."""
+        self._connection.close()
+        status = self._process.wait()
+        forkers.discard(self.pid)
+        return status
+
+    def revive(self) -> None:
+        """Begin it again if it has ended: what failed by that stays one test.
+
+        Raises
+        ------
+        AssertionError
+            It had ended.
+        """
+        if self._process.poll() is not None:
+            status = self.end()
+            self._begin()
+            raise AssertionError(f"the process that forks had ended with status {status}; there is a new one")
 
     def fork(
         self,
@@ -79,15 +113,29 @@ class Server:
         return Forked(self.ask(request, [*fds.values()]), lambda pid: self.ask({"ended": pid}))
 
     def ask(self, request: Mapping[str, Any], fds: Sequence[int] = ()) -> int:
+        """What it answers.
+
+        Raises
+        ------
+        RuntimeError
+            It has ended, or with the stack of what it could not do.
+        """
+        text = json.dumps(request).encode()
+        assert len(text) <= MOST_BYTES, f"{len(text)} bytes of command and environment: the most are {MOST_BYTES}"
         with self._lock:
-            socket.send_fds(self._connection, [json.dumps(request).encode()], fds)
-            answer = self._connection.recv(MOST_BYTES)
-        assert answer, "the process that forks has ended"
-        return int(answer)
+            try:
+                socket.send_fds(self._connection, [text], fds)
+                received = self._connection.recv(MOST_BYTES)
+            except ConnectionError:
+                received = b""
+            answer = json.loads(received) if received else f"ended with status {self._process.wait()}"
+        if isinstance(answer, str):
+            raise RuntimeError(f"the process that forks: {answer}")
+        return answer
 
     def may_begin(self, command: list[str], environment: Mapping[str, str]) -> bool:
         """Whether what it forks is as a new interpreter would be, as far as tests can tell."""
-        is_ours = os.getpid() == self._owner and is_of_ours(command)
+        is_ours = os.getpid() == self._owner and is_of_ours(command) and self._process.poll() is None
         return is_ours and conditions(environment) == self._conditions
 
 
@@ -101,20 +149,25 @@ class Forked:
         self.pid = pid
         self.returncode: int | None = None
         self._status = status
+        self._lock = threading.Lock()  # other threads may ask for the status, too, and it is there once
 
     def wait(self, timeout: float | None = None) -> int:
         """Its exit status, or the negative number of the signal that has ended it."""
-        if self.returncode is None:
+        with self._lock:
+            if self.returncode is not None:
+                return self.returncode
             pidfd = os.pidfd_open(self.pid)
-            try:
-                poll = select.poll()
-                poll.register(pidfd, select.POLLIN)
-                if not poll.poll(None if timeout is None else max(0.0, timeout) * 1000):
-                    raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
-            finally:
-                os.close(pidfd)
-            self.returncode = self._status(self.pid)
-        return self.returncode
+        try:
+            poll = select.poll()
+            poll.register(pidfd, select.POLLIN)
+            if not poll.poll(None if timeout is None else max(0.0, timeout) * 1000):
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+        finally:
+            os.close(pidfd)
+        with self._lock:
+            if self.returncode is None:
+                self.returncode = self._status(self.pid)
+            return self.returncode
 
     def poll(self) -> int | None:
         try:
@@ -132,23 +185,16 @@ class Forked:
 
 @contextmanager
 def served() -> Iterator[None]:
-    """There is the process that forks. It ends with the connection to it, however this process ends."""
+    """There is the process that forks."""
     global server
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours, theirs:
-        command = [sys.executable, "-c", SERVE, str(theirs.fileno()), "." * ROOM]
-        path = os.pathsep.join(filter(None, sys.path))
-        environment = {**os.environ, "PYTHONPATH": path, "CELLMESH_ROOM": "." * ROOM}
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
-        theirs.close()
-        server = Server(ours, process.pid)
-        forkers.add(process.pid)
-        launch.begin = begin
+    server = Server()
+    launch.begin = begin
+    try:
         yield
+    finally:
         launch.begin = begin_as_users_do
+        server.end()
         server = None
-    process.wait()
-    forkers.discard(process.pid)
 
 
 begin_as_users_do = launch.begin
@@ -234,16 +280,21 @@ def serve(fd: int) -> None:
             if not request:
                 return
             asked = json.loads(request)
-            if "ended" in asked:
-                answer = _collected(asked["ended"])
-            else:
-                assert not _has_threads(), "a process with threads must not fork"
-                if (answer := os.fork()) == 0:
-                    connection.close()
-                    sys.exit(_become(**asked, fds=fds))
-                for each in fds:
-                    os.close(each)
-            connection.send(str(answer).encode())
+            try:
+                answer: int | str = _collected(asked["ended"]) if "ended" in asked else _fork()
+            except Exception:  # the next request has nothing to do with it
+                answer = traceback.format_exc()
+            if answer == 0 and "ended" not in asked:
+                connection.close()
+                sys.exit(_become(**asked, fds=fds))
+            for each in fds:
+                os.close(each)
+            connection.send(json.dumps(answer).encode()[:MOST_BYTES])
+
+
+def _fork() -> int:
+    assert not _has_threads(), "a process with threads must not fork"
+    return os.fork()
 
 
 def _collected(pid: int) -> int:
