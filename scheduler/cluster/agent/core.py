@@ -1,8 +1,8 @@
 """The agent's decisions: `step(core, event, now) -> actions`. No clock, no socket and no segment in here.
 
 This file has the connection with the head, the list of members, the times of reports, and what a lost head means.
-`home_queue` has what waits at home and when it may leave, `reachability` which members can be reached, `leases` what
-to ask for and what to send where, `events` the events and actions.
+`home_queue` has what waits at home and when it may leave, `reachability` which members can be reached, `holder` what to
+ask for and what to send where, `events` the events and actions.
 
 **How the shell uses it.** `start` makes a `Core`; `Tick` is the first event. From then on every event is stepped as it
 happens, and the actions are performed in order; when `next_deadline` has passed, `Tick`. Whenever something at home has
@@ -30,6 +30,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field, structs
 
+from ..leases import holder
+from ..leases.holder import Leases
 from ..messages import (
     Ask,
     Came,
@@ -51,7 +53,7 @@ from ..messages import (
     StoreReply,
     StoreRequest,
 )
-from . import home_queue, leases, reachability
+from . import home_queue, reachability
 from .events import (
     Action,
     BeginDrain,
@@ -85,7 +87,6 @@ from .events import (
     WantGroup,
 )
 from .home_queue import Home
-from .leases import Leases
 from .reachability import Reach
 
 EARLY_S = 0.05  # between reports out of turn
@@ -202,7 +203,7 @@ def next_deadline(core: Core) -> float:
     due = min(due, reachability.next_deadline(core.reach, core.dead_after_s))
     if core.leases.is_idle:
         return due
-    return min(due, core.ticked + (leases.WANTED_LINGER_S if core.leases.is_wanted else leases.LINGER_S))
+    return min(due, core.ticked + (holder.WANTED_LINGER_S if core.leases.is_wanted else holder.LINGER_S))
 
 
 def next_look(core: Core) -> float:
@@ -224,8 +225,8 @@ def _connected(core: Core, event: Connected, now: float) -> list[Action]:
 def _register(core: Core, now: float) -> list[Action]:
     core.link, core.answer_by = "registering", now + core.settings.answer_s
     core.n_registrations += 1
-    leases.connected(core.leases, False, now)
-    return [Tell(Register(core.me, core.n_registrations, core.epoch, leases.for_register(core.leases)))]
+    holder.connected(core.leases, False, now)
+    return [Tell(Register(core.me, core.n_registrations, core.epoch, holder.for_register(core.leases)))]
 
 
 def _disconnected(core: Core, event: Disconnected, now: float) -> list[Action]:
@@ -235,7 +236,7 @@ def _disconnected(core: Core, event: Disconnected, now: float) -> list[Action]:
 def _hang_up(core: Core, now: float) -> list[Action]:
     """Wait, then connect again. Each wait is longer, until a registration succeeds."""
     if core.link != "down":
-        leases.connected(core.leases, False, now)
+        holder.connected(core.leases, False, now)
         core.link, core.retry_at = "down", now + core.retry_s
         core.retry_s = min(2 * core.retry_s, GONE_RETRY_S if core.is_gone else MAX_RETRY_S)
     return []
@@ -287,7 +288,7 @@ def _registered(core: Core, message: Registered, now: float) -> list[Action]:
     core.is_gone = False
     if core.draining:
         actions.append(Tell(Drain(core.me.node)))
-    actions += leases.connected(core.leases, True, now)
+    actions += holder.connected(core.leases, True, now)
     actions += home_queue.direct(core.home, True)
     return [*actions, *(Tell(request) for request in core.requests.values())]
 
@@ -325,7 +326,7 @@ def _lost(core: Core, message: Lost, now: float) -> list[Action]:
 def _forget(core: Core, node: int, reason: str, now: float) -> list[Action]:
     if core.members.pop(node, None) is None:
         return []
-    leases.node_lost(core.leases, node, now)
+    holder.node_lost(core.leases, node, now)
     reachability.forget(core.reach, node)
     return [MemberLost(node, reason)]
 
@@ -347,7 +348,7 @@ def _looked(core: Core, event: Looked, now: float) -> list[Action]:
         event.usage,
     )
     n_ended = event.n_ended - core.home.n_elsewhere
-    actions += leases.look(core.leases, wants, {} if n_queued else event.free, n_ended, now)
+    actions += holder.look(core.leases, wants, {} if n_queued else event.free, n_ended, now)
     if core.draining and home_queue.is_drained(core.home, event.has_guests, now):
         actions += _leave(core)
     return actions
@@ -393,32 +394,32 @@ def _report_at(core: Core) -> float:
 
 # ---------------------------------------------------------------- leases, the store
 def _sent(core: Core, event: Sent, now: float) -> list[Action]:
-    return [*leases.sent(core.leases, event.lease, event.asked, event.n, now)]
+    return [*holder.sent(core.leases, event.lease, event.asked, event.n, now)]
 
 
 def _ended(core: Core, event: Ended, now: float) -> list[Action]:
     core.home.n_elsewhere += event.n if event.is_elsewhere else 0
-    return [*leases.ended(core.leases, event.lease, event.n, now)]
+    return [*holder.ended(core.leases, event.lease, event.n, now)]
 
 
 def _waits(core: Core, event: Waits, now: float) -> list[Action]:
-    return [*leases.waits(core.leases, event.lease, event.n, now)]
+    return [*holder.waits(core.leases, event.lease, event.n, now)]
 
 
 def _want_group(core: Core, event: WantGroup, now: float) -> list[Action]:
-    return [*leases.want_group(core.leases, event.group, event.bundles, event.mode, event.avoid)]
+    return [*holder.want_group(core.leases, event.group, event.bundles, event.mode, event.avoid)]
 
 
 def _grant(core: Core, message: Grant, now: float) -> list[Action]:
-    return [*leases.granted(core.leases, message, core.members, now)]
+    return [*holder.granted(core.leases, message, core.members, now)]
 
 
 def _recall(core: Core, message: Recall, now: float) -> list[Action]:
-    return [*leases.recalled(core.leases, message.keep, now)]
+    return [*holder.recalled(core.leases, message.keep, now)]
 
 
 def _infeasible(core: Core, message: Infeasible, now: float) -> list[Action]:
-    return [*leases.infeasible(core.leases, message.number, message.reason)]
+    return [*holder.infeasible(core.leases, message.number, message.reason)]
 
 
 def _request(core: Core, event: Request, now: float) -> list[Action]:
@@ -454,7 +455,7 @@ def _peer_faulty(core: Core, event: PeerFaulty, now: float) -> list[Action]:
     is_member = event.node in core.members
     actions = reachability.cut(core.reach, event, is_member, now)
     if actions and is_member:
-        actions += leases.peer_failed(core.leases, event.node, now)
+        actions += holder.peer_failed(core.leases, event.node, now)
     return actions
 
 
@@ -470,20 +471,20 @@ def _reset_heard(core: Core, event: ResetHeard, now: float) -> list[Action]:
 
 def _begin_again(core: Core, node: int, actions: list[Action]) -> list[Action]:
     if not core.reach.is_cut(node):
-        leases.peer_back(core.leases, node)
+        holder.peer_back(core.leases, node)
     return actions
 
 
 def _congested(core: Core, event: Congested, now: float) -> list[Action]:
     (core.reach.choked.add if event.is_congested else core.reach.choked.discard)(event.node)
-    return leases.congest(core.leases, event.node, core.reach.is_congested(event.node), now)
+    return [*holder.congest(core.leases, event.node, core.reach.is_congested(event.node), now)]
 
 
 def _sent_back(core: Core, event: SentBack, now: float) -> list[Action]:
     if event.node not in core.members:
         return []
     core.reach.refused[event.node] = now + reachability.REFUSED_S
-    return leases.congest(core.leases, event.node, True, now)
+    return [*holder.congest(core.leases, event.node, True, now)]
 
 
 # ---------------------------------------------------------------- the end
@@ -519,8 +520,8 @@ def _tick(core: Core, event: Tick, now: float) -> list[Action]:
     for fault in given_up:
         actions += _peer_faulty(core, fault, now)
     for node in reachability.caught_up(core.reach, now):
-        actions += leases.congest(core.leases, node, core.reach.is_congested(node), now)
-    return [*actions, *leases.plan(core.leases, now)]
+        actions += holder.congest(core.leases, node, core.reach.is_congested(node), now)
+    return [*actions, *holder.plan(core.leases, now)]
 
 
 def _stop(core: Core, kind: Literal["fenced", "refused", "ended", "left", "head_gone"], reason: str) -> list[Action]:
@@ -570,7 +571,7 @@ _BEFORE_REGISTERED = (Registered, Refused, Lost, End)
 
 def check(core: Core) -> None:
     """The invariants, as assertions; raises AssertionError with the first that does not hold."""
-    leases.check(core.leases)
+    holder.check(core.leases)
     if core.link == "over":
         return
     assert core.leases.is_up == (core.link == "up"), "leases are asked for exactly while the head listens"

@@ -6,16 +6,13 @@ the simulation of a cluster and the tests that have several nodes in one process
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Literal
 
 from msgspec import Struct
 
 from .. import placement
-from ..messages import FromHead, GrantedLease, Member, Reset, Status, StoreReply, StoreRequest, ToHead, Usage
-
-Group = Hashable  # whatever the shell tells placement groups by
-Shape = tuple[int, int]  # a resource class of the segment, and the node that its strategy names, or 0
+from ..leases.actions import Group, GroupPlaced, Send, TakeBack, Tell, Warn
+from ..messages import FromHead, Member, Reset, Status, StoreReply, StoreRequest, Usage
 
 
 # ---------------------------------------------------------------- events
@@ -213,35 +210,10 @@ class Connect(Struct, frozen=True):
     attempt: int
 
 
-class Tell(Struct, frozen=True):
-    """A message to the head, on the connection of the last `Connect`."""
-
-    message: ToHead
-
-
-class Send(Struct, frozen=True):
-    """Take up to `n` waiting tasks of that shape and send them to the node, which may be the own one; then `Sent`, at
-    once."""
-
-    lease: int
-    node: int
-    shape: Shape
-    n: int
-
-
 class SendToBundles(Struct, frozen=True):
     """Send up to `n` waiting tasks of a resource class to each node that has bundles of their placement group."""
 
     index: int
-    n: int
-
-
-class TakeBack(Struct, frozen=True):
-    """Ask the node for `n` of the tasks that wait there; `Ended` for those that came back."""
-
-    lease: int
-    node: int
-    shape: Shape
     n: int
 
 
@@ -264,20 +236,6 @@ class Direct(Struct, frozen=True):
     """Tasks that ask where to begin wait to be told from now on; or, those that may run anywhere, not any more."""
 
     directs: bool
-
-
-class GroupPlaced(Struct, frozen=True):
-    """The bundles of a placement group are reserved; `leases` in their order."""
-
-    group: Group
-    leases: tuple[GrantedLease, ...]
-
-
-class Warn(Struct, frozen=True):
-    """Tasks of that shape, or that group, can run nowhere as things are: for people, once."""
-
-    shape: Shape | Group
-    reason: str
 
 
 class MemberCame(Struct, frozen=True):

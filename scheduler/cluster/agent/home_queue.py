@@ -1,4 +1,4 @@
-"""What waits at home, and when it may leave. Pure; `core` keeps a `Home`, and hands what is to leave to `leases`.
+"""What waits at home, and when it may leave. Pure; `core` keeps a `Home`, and hands what is to leave to `holder`.
 
 Tasks that may run anywhere begin at home by themselves. Those that find no room leave after `SETTLE_S`: what has just
 been submitted may begin here within microseconds. Those that could never run here leave at once. Tasks with a
@@ -13,11 +13,11 @@ from math import inf
 
 from msgspec import Struct
 
+from ..leases.holder import Demand
 from ..messages import Member, Strategy
 from ..placement import ANYWHERE
 from . import strategies
 from .events import Action, Direct, FailUnrouted, Looked, PlaceHere, SendToBundles, Waiting
-from .leases import Demand
 
 SETTLE_S = 0.002  # tasks that could run at home, but for others that run there, go elsewhere after so long
 LOOK_S = 1.0  # how often to look at what waits at home although nothing has changed

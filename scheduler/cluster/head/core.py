@@ -39,6 +39,8 @@ from typing import Any, Literal
 from msgspec import Struct, field, structs
 
 from ...ipc.messages import HAS_LEFT
+from ..leases import ledger
+from ..leases.ledger import Grants, Ledger, Waiting
 from ..messages import (
     CLUSTER_VERSION,
     MAX_ASKS,
@@ -70,8 +72,6 @@ from ..messages import (
     ToHead,
 )
 from ..net.probe import GRACE_S
-from . import ledger
-from .ledger import Grants, Ledger, Waiting
 
 LONGEST_HOST = 240  # characters of a host's name, in the name of a node
 N_STORY = 200  # events kept for reports

@@ -100,25 +100,25 @@ MUTANTS = [
     ),
     Mutant(
         "leases under way are not counted",
-        "head/ledger.py",
+        "leases/ledger.py",
         "        room[kind] = max(0, free.get(kind, 0) - max(0, unused))\n",
         "        room[kind] = free.get(kind, 0)\n",
     ),
     Mutant(
         "a grant that never arrived is not undone",
-        "head/ledger.py",
+        "leases/ledger.py",
         "        kept = min(said[number].n, lease.n) if number in said else 0\n",
         "        kept = lease.n\n",
     ),
     Mutant(
         "leases of an earlier life are not entered",
-        "head/ledger.py",
+        "leases/ledger.py",
         "    for number, h in said.items():\n        if number not in ledger.leases:\n",
         "    for number, h in said.items():\n        if False:\n",
     ),
     Mutant(
         "what a lost node held stays away",
-        "head/ledger.py",
+        "leases/ledger.py",
         "            _shrink(ledger, lease, lease.n)\n"
         "            roomy.append(lease.node)\n"
         "    serve(ledger, roomy, now, grants)\n"
@@ -129,7 +129,7 @@ MUTANTS = [
     ),
     Mutant(
         "room that comes up is not given to who waits",
-        "head/ledger.py",
+        "leases/ledger.py",
         "        _shrink(ledger, lease, min(n, lease.n))\n        serve(ledger, [lease.node], now, grants)\n",
         "        _shrink(ledger, lease, min(n, lease.n))\n",
     ),
@@ -139,7 +139,9 @@ MUTANTS = [
         "            room[best][kind] -= amount\n",
         "            pass\n",
     ),
-    Mutant("a removed group keeps its leases", "agent/leases.py", "        actions += _return(leases, returned)\n", ""),
+    Mutant(
+        "a removed group keeps its leases", "leases/holder.py", "        actions += _return(leases, returned)\n", ""
+    ),
     Mutant(
         "a task too much fits",
         "placement.py",
@@ -160,35 +162,35 @@ MUTANTS = [
     ),
     Mutant(
         "leases returned while nobody listens are forgotten",
-        "agent/leases.py",
+        "leases/holder.py",
         "            leases.untold[number] = leases.untold.get(number, 0) + n\n",
         "            pass\n",
     ),
     Mutant(
         "leases that nobody asked for are kept",
-        "agent/leases.py",
+        "leases/holder.py",
         "p.lease: p.n for p in grant.leases if line is None or ",
         "p.lease: p.n for p in grant.leases if ",
     ),
-    Mutant("unused leases are kept", "agent/leases.py", "            n = max(n, min(lease.n_spare, unused))\n", ""),
+    Mutant("unused leases are kept", "leases/holder.py", "            n = max(n, min(lease.n_spare, unused))\n", ""),
     Mutant(
         "an ask that was repeated is not closed",
-        "agent/leases.py",
+        "leases/holder.py",
         " if withdraw or line.is_repeated else []",
         " if withdraw else []",
     ),
     Mutant(
         "nothing is asked again on a new connection",
-        "agent/leases.py",
+        "leases/holder.py",
         "        line.number = line.asked = 0\n    for group",
         "        pass\n    for group",
     ),
     Mutant(
-        "an open ask keeps nodes to avoid for ever", "agent/leases.py", " or line.avoid != _avoided(leases):\n", ":\n"
+        "an open ask keeps nodes to avoid for ever", "leases/holder.py", " or line.avoid != _avoided(leases):\n", ":\n"
     ),
     Mutant(
         "leases on a lost node are used on",
-        "agent/leases.py",
+        "leases/holder.py",
         "    for lease in [lease for lease in leases.held.values() if lease.node == node]:\n"
         "        _forget(leases, lease)\n",
         "",
@@ -219,7 +221,7 @@ MUTANTS = [
     ),
     Mutant(
         "nobody asks for what waits elsewhere",
-        "agent/leases.py",
+        "leases/holder.py",
         "    n = min(line.waiting + _n_stuck(line, now), MAX_ASK)\n",
         "    n = min(line.waiting, MAX_ASK)\n",
     ),
@@ -335,7 +337,7 @@ MUTANTS = [
     ),
     Mutant(
         "leases are asked for where nothing can go",
-        "agent/leases.py",
+        "leases/holder.py",
         "if until <= now and node not in leases.cut]",
         "if until <= now]",
     ),

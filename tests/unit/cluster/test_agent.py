@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cellmesh.scheduler.cluster.agent import core, home_queue, leases, strategies
+from cellmesh.scheduler.cluster.agent import core, home_queue, strategies
 from cellmesh.scheduler.cluster.agent.core import Settings
 from cellmesh.scheduler.cluster.agent.events import (
     Action,
@@ -50,6 +50,7 @@ from cellmesh.scheduler.cluster.agent.events import (
     Warn,
 )
 from cellmesh.scheduler.cluster.agent.strategies import Wish
+from cellmesh.scheduler.cluster.leases import holder
 from cellmesh.scheduler.cluster.messages import (
     Ask,
     AskGroup,
@@ -401,7 +402,7 @@ def test_a_node_out_of_reach_is_avoided_for_a_while() -> None:
     actions = told(agent(PeerFaulty(2, "no answer", False)))
     assert actions[0] == Return({50: 4}) and isinstance(actions[1], Ask) and actions[1].avoid == [2]
     assert told(agent.hears(grant(1, (51, 2, 1)))) == [Return({51: 1})]  # it had been on its way
-    assert not told(agent.passes(leases.AVOID_S + 0.1)), "nothing can go there as long as it is cut off"
+    assert not told(agent.passes(holder.AVOID_S + 0.1)), "nothing can go there as long as it is cut off"
     agent(ResetSaid(2), ResetHeard(2, Reset("you were away")))
     [again] = [m for m in told(agent.passes(0.1)) if isinstance(m, Ask)]
     assert again.avoid == []
@@ -419,7 +420,7 @@ def test_one_node_is_never_sent_more_than_its_credit() -> None:
     agent = Driven().up(2)
     agent.waiting(100_000)
     agent.hears(grant(1, (50, 2, 3000), (51, 2, 3000)))
-    assert sum(lease.in_flight for lease in agent.core.leases.held.values()) == leases.MAX_IN_FLIGHT
+    assert sum(lease.in_flight for lease in agent.core.leases.held.values()) == holder.MAX_IN_FLIGHT
 
 
 def test_tasks_that_wait_elsewhere_come_back_when_there_is_room() -> None:
@@ -454,7 +455,7 @@ def test_leases_go_back_sooner_while_others_wait() -> None:
     agent.hears(Heard(1, wanted=True), grant(1, (50, 2, 1)))
     agent.now += 0.05
     agent(Ended(50, 1), Looked((), FREE))
-    agent.now += leases.WANTED_LINGER_S
+    agent.now += holder.WANTED_LINGER_S
     assert Return({50: 1}) in told(agent(Tick()))
 
 

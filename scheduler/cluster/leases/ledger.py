@@ -1,4 +1,4 @@
-"""The ledger of leases: who asks, who holds which, and what there is to give. Pure; `core` keeps it.
+"""The ledger of leases: who asks, who holds which, and what there is to give. Pure; the head's `core` keeps it.
 
 A lease is the right to have `n` tasks of one shape under way on a node. Another node holds it until it returns it, or
 either is lost; it may return a part of it. What a node can give away is what it reports as free, less the leases on it

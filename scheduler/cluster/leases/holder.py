@@ -1,6 +1,6 @@
-"""Leases that an agent holds: what to ask for, what to send where, what to give back. Pure; `core` keeps them.
+"""Leases that an agent holds: what to ask for, send where and give back. Pure; the agent's `core` keeps them.
 
-The life of a lease as its holder sees it. `head/ledger.py` books the same on the other side:
+The life of a lease as its holder sees it. `ledger` books the same on the other side:
 
     tasks wait ──Ask──► asked ──Grant──► held ──Return──► gone
                           │               │  ▲  │
@@ -38,7 +38,7 @@ from msgspec import Struct
 
 from .. import placement
 from ..messages import MAX_ASKS, MAX_BUNDLES, MAX_HELD, MAX_NAMED, Ask, AskGroup, Grant, Held, Return, Strategy, ToHead
-from .events import Action, Group, GroupPlaced, Send, Shape, TakeBack, Tell, Warn
+from .actions import Action, Group, GroupPlaced, Send, Shape, TakeBack, Tell, Warn
 
 # of work ahead of a node beyond its leases: several round trips, little enough to be fair
 AHEAD_S = 0.02
