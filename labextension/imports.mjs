@@ -14,6 +14,7 @@ export const ORDER = [
   'model',
   'model/views',
   'layout',
+  'theme',
   'draw',
   'connection',
   'recording',

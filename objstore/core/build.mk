@@ -8,7 +8,7 @@ MODULE_FLAGS = -fPIC -fvisibility=hidden
 WARNINGS = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror
 
 # All *.c of these folders, below objstore/core, in the order of dependency. Tests lie in others.
-CORE_FOLDERS = . memory objects tasks recovery clients
+CORE_FOLDERS = . memory objects retries tasks recovery clients
 # Likewise, below objstore/binding, * being any; without the module for the codec's own tests.
 BINDING_FOLDERS = . *
 BINDING_EXCLUDED = codec/testmodule.c

@@ -10,10 +10,10 @@ import type { TaskGraph } from '../model/graph';
 import { type Group, WAFFLE_CELLS } from '../model/groups';
 import { NONE } from '../model/rows';
 import { Kind, N_STATES, State } from '../protocol/messages';
+import { mix, nodeColour, type Theme } from '../theme/theme';
 import { drawMark, drawObjectMark } from './marks';
 import { ellipsis, type Pen, shortName } from './pen';
 import { boxX, boxY, DIMMED, enterWorld, leadRound, phase, type Scene } from './scene';
-import { mix, nodeColour, type Theme } from './theme';
 
 const TURN = 2 * Math.PI;
 const PADDING = 12;

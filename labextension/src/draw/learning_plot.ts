@@ -4,9 +4,9 @@ import type { Size } from '../layout/camera';
 import { NONE } from '../model/rows';
 import type { Axis } from '../model/views/axis';
 import { nearest, type Series } from '../model/views/learning';
+import { nodeColour, type Theme } from '../theme/theme';
 import type { Pen } from './pen';
 import { across, away, boxOf, dot, drawAxes, FONT_PX, up } from './plot_axes';
-import { nodeColour, type Theme } from './theme';
 
 /** Tolerance of the pointer in pixels. */
 const [NEAR_PX, ASIDE_PX] = [10, 24];

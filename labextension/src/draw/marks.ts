@@ -1,8 +1,8 @@
 // The mark of each state. Marks differ by shape, not only by colour.
 
 import { State } from '../protocol/messages';
+import type { Theme } from '../theme/theme';
 import type { Pen } from './pen';
-import type { Theme } from './theme';
 
 const TURN = 2 * Math.PI;
 

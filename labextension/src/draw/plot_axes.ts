@@ -2,8 +2,8 @@
 
 import type { Size } from '../layout/camera';
 import { type Axis, share, ticks, valueText } from '../model/views/axis';
+import type { Theme } from '../theme/theme';
 import { ellipsis, type Pen } from './pen';
-import type { Theme } from './theme';
 
 const MARGIN = { left: 52, right: 14, top: 20, bottom: 26 };
 export const FONT_PX = 10.5;

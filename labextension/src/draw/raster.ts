@@ -3,8 +3,8 @@
 
 import { failedThrough } from '../model/failures';
 import { Kind, N_STATES, State } from '../protocol/messages';
+import { mix, rgba } from '../theme/theme';
 import type { Scene } from './scene';
-import { mix, rgba } from './theme';
 
 /** Lines drawn in the overview, evenly chosen; more would be a grey mass and cost a hundred times as much. */
 export const RASTER_EDGES = 3000;

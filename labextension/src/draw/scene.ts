@@ -4,8 +4,8 @@ import type { Camera, Size } from '../layout/camera';
 import type { LayeredLayout } from '../layout/layered';
 import { type Bend, route, TURN_REACH } from '../layout/route';
 import type { TaskGraph } from '../model/graph';
+import type { Theme } from '../theme/theme';
 import type { Pen } from './pen';
-import type { Theme } from './theme';
 
 export interface Scene {
   graph: TaskGraph;

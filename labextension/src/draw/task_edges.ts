@@ -3,9 +3,9 @@
 import type { TaskGraph } from '../model/graph';
 import { NONE } from '../model/rows';
 import { NO_WORKER, State } from '../protocol/messages';
+import { actorColour } from '../theme/theme';
 import { type Pen } from './pen';
 import { connect, leadRound, NAMES_ZOOM, type Scene } from './scene';
-import { actorColour } from './theme';
 
 /** More lines than this would be a grey mass; the edges of the first boxes are drawn. */
 const EDGES_MAX = 4000;

@@ -6,11 +6,11 @@ import { failedThrough } from '../model/failures';
 import { isEnded } from '../model/rows';
 import { NONE } from '../model/rows';
 import { Kind, NO_WORKER, State } from '../protocol/messages';
+import { actorColour, nodeColour } from '../theme/theme';
 import { drawMark, drawObjectMark } from './marks';
 import { ellipsis, type Pen } from './pen';
 import { boxX, boxY, DIMMED, enterWorld, fadeIn, flash, NAMES_ZOOM, phase, type Scene } from './scene';
 import { drawEdges } from './task_edges';
-import { actorColour, nodeColour } from './theme';
 
 /** Signs on pills are drawn from this zoom on. */
 const SIGNS_ZOOM = 0.2;

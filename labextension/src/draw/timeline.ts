@@ -7,8 +7,8 @@ import { failedThrough } from '../model/failures';
 import type { TaskGraph } from '../model/graph';
 import { type Arranged, type Bar, type Scale, tickLabel, ticks } from '../model/views/timeline';
 import { State } from '../protocol/messages';
+import { actorColour, nodeColour, type Theme } from '../theme/theme';
 import { ellipsis, type Pen } from './pen';
-import { actorColour, nodeColour, type Theme } from './theme';
 
 export const LANE_PX = 30;
 export const AXIS_PX = 26;

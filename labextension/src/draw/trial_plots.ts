@@ -9,9 +9,9 @@ import { NO_CURVE, type Trials } from '../model/trials';
 import { type Axis, share, ticks, valueText } from '../model/views/axis';
 import { stateOf } from '../model/views/trials';
 import { type Mode, State } from '../protocol/messages';
+import { mix, type Theme } from '../theme/theme';
 import { ellipsis, type Pen } from './pen';
 import { across, away, boxOf, dot, drawAxes, FONT_PX, up } from './plot_axes';
-import { mix, type Theme } from './theme';
 
 /** Of parallel coordinates. */
 const [NAMES_Y, AXES_TOP] = [14, 32];

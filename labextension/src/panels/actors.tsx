@@ -3,7 +3,7 @@
 // The actors in a few lines below the graph.
 
 import { useState } from 'preact/hooks';
-import { actorColour, makeTheme } from '../draw/theme';
+import { actorColour, makeTheme } from '../theme/theme';
 import { integer } from '../i18n/format';
 import { actorInWords } from '../i18n/states';
 import { __, _n } from '../i18n/translate';

@@ -15,9 +15,9 @@
 #include "recovery/check.h"
 #include "recovery/recover.h"
 #include "recovery/verify.h"
+#include "retries/retry.h"
 #include "tasks/actor.h"
 #include "tasks/placement.h"
-#include "tasks/retry.h"
 #include "tasks/verify_task.h"
 
 enum stage { SEES_OBJECTS, SEES_TASKS, SEES_ARENA, FINDS, ORPHANS, ACTOR, TASKS, REFERENCES, CHUNKS, OVER };

@@ -6,7 +6,7 @@ import { ellipsis, shortName } from '../../draw/pen';
 import { makeImage, rasterTasks } from '../../draw/raster';
 import type { Scene } from '../../draw/scene';
 import { drawTasks } from '../../draw/tasks';
-import { makeTheme, mix, rgba } from '../../draw/theme';
+import { makeTheme, mix, rgba } from '../../theme/theme';
 import { GroupArrangement, TaskArrangement } from '../../layout/arrange';
 import { fit } from '../../layout/camera';
 import type { LayeredLayout } from '../../layout/layered';

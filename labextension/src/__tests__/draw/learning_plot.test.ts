@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { learningPlot, runColour } from '../../draw/learning_plot';
-import { makeTheme } from '../../draw/theme';
+import { makeTheme } from '../../theme/theme';
 import { NONE } from '../../model/rows';
 import { axisOf } from '../../model/views/axis';
 import type { Series } from '../../model/views/learning';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { search } from '../../../dev/search';
-import { makeTheme } from '../../draw/theme';
+import { makeTheme } from '../../theme/theme';
 import { curvesPlot, drawSparkline, parallelPlot, scatterPlot } from '../../draw/trial_plots';
 import { NONE } from '../../model/rows';
 import { Trials } from '../../model/trials';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { drawTasks } from '../../draw/tasks';
-import { makeTheme } from '../../draw/theme';
+import { makeTheme } from '../../theme/theme';
 import { drawTimeline } from '../../draw/timeline';
 import { TaskArrangement } from '../../layout/arrange';
 import { apply } from '../../model/apply';

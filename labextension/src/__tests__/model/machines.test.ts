@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { mapReduce, parameterServer, quickstart, recursion, type Scenario, Simulation } from '../../../dev/trace';
 import { drawGroups } from '../../draw/groups';
-import { makeTheme } from '../../draw/theme';
+import { makeTheme } from '../../theme/theme';
 import { GroupArrangement } from '../../layout/arrange';
 import { apply, rewind } from '../../model/apply';
 import { TaskGraph } from '../../model/graph';

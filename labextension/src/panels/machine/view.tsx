@@ -3,7 +3,7 @@
 // The machines' load over time. Loaded when first opened.
 
 import { useMemo, useRef } from 'preact/hooks';
-import { makeTheme, nodeColour } from '../../draw/theme';
+import { makeTheme, nodeColour } from '../../theme/theme';
 import { integer, short, size } from '../../i18n/format';
 import { __, _n } from '../../i18n/translate';
 import type { TaskGraph } from '../../model/graph';

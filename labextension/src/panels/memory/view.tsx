@@ -5,7 +5,7 @@
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { message } from '../../connection/connection';
-import { makeTheme } from '../../draw/theme';
+import { makeTheme } from '../../theme/theme';
 import { functionColour } from '../../draw/timeline';
 import { integer, size } from '../../i18n/format';
 import { __, _n, nObjects } from '../../i18n/translate';

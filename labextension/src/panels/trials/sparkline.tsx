@@ -1,7 +1,7 @@
 // A trial's curve in a row of the table.
 
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import type { Theme } from '../../draw/theme';
+import type { Theme } from '../../theme/theme';
 import { drawSparkline } from '../../draw/trial_plots';
 import type { Trials } from '../../model/trials';
 import type { Axis } from '../../model/views/axis';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { svgOf } from '../../../draw/svg';
-import { makeTheme } from '../../../draw/theme';
+import { makeTheme } from '../../../theme/theme';
 import { drawTimeline } from '../../../draw/timeline';
 import { apply } from '../../../model/apply';
 import { TaskGraph } from '../../../model/graph';

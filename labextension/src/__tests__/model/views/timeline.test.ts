@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { mapReduce, quickstart } from '../../../../dev/trace';
 import { svgOf } from '../../../draw/svg';
-import { makeTheme } from '../../../draw/theme';
+import { makeTheme } from '../../../theme/theme';
 import { drawTimeline } from '../../../draw/timeline';
 import { apply } from '../../../model/apply';
 import { TaskGraph } from '../../../model/graph';

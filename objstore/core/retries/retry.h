@@ -1,3 +1,5 @@
+/* retries/: which task that has failed gets another attempt; never how an attempt begins or ends. */
+
 /* Whether a task whose attempt has failed gets another one. Its `max_retries` decides, whoever asks:
  *
  *   what has failed              who asks                                               which of these
@@ -6,7 +8,7 @@
  *   memory ran out               clients/reap.c                                         retry_after_oom
  *   its process or machine died  clients/reap.c                                         retry_allowed
  *
- * task_retry makes the task another attempt, perhaps after a delay (timer.h). */
+ * task_retry makes the task another attempt, perhaps after a delay (tasks/timer.h). */
 #ifndef CELLMESH_RETRY_H
 #define CELLMESH_RETRY_H
 

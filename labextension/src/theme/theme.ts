@@ -1,3 +1,5 @@
+// theme/: colours and fonts; never what is drawn with them.
+
 // Colours and fonts. State colours are fixed, so that a state looks the same in every theme and colour-blind readers
 // can tell states apart (blue, green-blue, vermilion and amber after Okabe and Ito, adjusted for contrast). The
 // style sheet (style/panel.css) has the same ones for HTML, which a test compares. Everything else follows JupyterLab's
