@@ -159,8 +159,7 @@ def _alone(path: str) -> Iterator[bool]:
 def _root() -> str:
     from ..scheduler.node import private_dir
 
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    root = os.path.join(cache, "cellmesh", "environments")
+    root = os.path.join(private_dir.user_cache(), "cellmesh", "environments")
     private_dir.make_with_parents(os.path.dirname(root))
     private_dir.make(root)
     return root

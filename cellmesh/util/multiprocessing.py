@@ -279,10 +279,11 @@ class Pool:
 
     def _cut(self, iterable: Iterable[Any], chunksize: int | None) -> list[list[Any]]:
         calls = list(iterable)
-        if chunksize is None and self._max_given is None and not self._takes_turns:
-            return _ever_smaller(calls, CHUNKS_PER_PROCESS * self._n_processes)
-        if chunksize is None:  # chunks are counted, so there are as many as multiprocessing makes
-            chunksize = max(1, -(-len(calls) // (CHUNKS_PER_PROCESS * self._n_processes)))
+        if chunksize is None:
+            n_chunks = CHUNKS_PER_PROCESS * self._n_processes
+            if self._max_given is None and not self._takes_turns:
+                return _ever_smaller(calls, n_chunks)
+            chunksize = max(1, -(-len(calls) // n_chunks))  # chunks are counted: as many as multiprocessing makes
         _check_chunksize(chunksize)
         return list(_chunks_of(iter(calls), chunksize))
 

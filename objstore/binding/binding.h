@@ -104,8 +104,7 @@ typedef struct client_object {
     PyObject *flush_output;     /* sends what the tasks have printed and this process holds back, see held_output.c */
     bool holds_output;
     PyObject *context;          /* without variables, of a task that has ended: for the next, see run.c */
-    bool has_run;               /* whether tasks have run since the last collection of cycles */
-    bool may_trim;              /* whether they have since the heap was trimmed */
+    int rest;                   /* what it does next while it is idle, see run.c */
     int64_t no_cycle_gc_before; /* monotonic, ns */
     uint32_t n_actors_kept;     /* actors to which this process still had refs at the last collection */
     int wake_fd;                /* 0: there is none, see wake_fd.c */

@@ -28,7 +28,7 @@ def default_parent() -> str:
     memory.
     """
     candidates = [os.environ.get(variable, "") for variable in ("TMPDIR", "TEMP", "TMP")]
-    candidates += ["/tmp", "/var/tmp", os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")]
+    candidates += ["/tmp", "/var/tmp", private_dir.user_cache()]
     return next(
         (
             c

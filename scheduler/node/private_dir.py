@@ -10,6 +10,11 @@ class UnsafeDirectory(PermissionError):
     """Another user could have prepared the folder, so nothing is written there."""
 
 
+def user_cache() -> str:
+    """The folder in which programs of this user keep what they can make again; it may not be there."""
+    return os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+
+
 def make_with_parents(path: str) -> None:
     """Make a folder, and those on the way to it, of mode 0700; those that are there keep their mode.
 

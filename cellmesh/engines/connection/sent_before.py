@@ -41,8 +41,7 @@ def note_sent(address: str, names: tuple[str, ...]) -> None:
 
 
 def _file() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(cache, "cellmesh", "sent.json")
+    return Path(private_dir.user_cache(), "cellmesh", "sent.json")
 
 
 def _read() -> dict[str, list[str]]:

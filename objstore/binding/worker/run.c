@@ -5,8 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-/* What an idle worker does after each of these times, one after the other, and in the last from then on: nothing. */
-enum { COLLECT_CYCLES, TRIM_HEAP, SLEEP };
+/* What an idle worker does after each of these times, from the last to the first: in the first, from then on, nothing.
+ */
+enum { SLEEP, TRIM_HEAP, COLLECT_CYCLES };
 #define MS_NS (INT64_C(1000) * 1000)
 static const int64_t IDLE_NS[] = {[COLLECT_CYCLES] = 500 * MS_NS, [TRIM_HEAP] = 2000 * MS_NS, [SLEEP] = 10000 * MS_NS};
 
@@ -18,7 +19,7 @@ void set_current(ClientObject *c, uint32_t task_1)
 {
     current_client = c;
     current_task_1 = task_1;
-    c->has_run = c->may_trim = true;
+    c->rest = COLLECT_CYCLES;
 }
 
 uint32_t current_call_of(const ClientObject *c)
@@ -53,17 +54,17 @@ static int idle(ClientObject *c, uint32_t seen, int64_t ns)
 {
     cycle_gc_drop_functions(c);
     flush_drops(c);
-    int now = c->has_run ? COLLECT_CYCLES : c->may_trim ? TRIM_HEAP : SLEEP;
+    int now = c->rest;
     Py_BEGIN_ALLOW_THREADS
     client_sleep(&c->s, seen, ns < IDLE_NS[now] ? ns : IDLE_NS[now], &c->trust);
     Py_END_ALLOW_THREADS
     bool is_time = ns >= IDLE_NS[now] && client_inbox(&c->s) == seen;
     if (is_time && now == COLLECT_CYCLES) {
-        c->has_run = false;
+        c->rest = TRIM_HEAP;
         if (cycle_gc_is_worth_it(c))
             cycle_gc_collect(c, true);
     } else if (is_time && now == TRIM_HEAP) {
-        c->may_trim = false;
+        c->rest = SLEEP;
         Py_BEGIN_ALLOW_THREADS
         process_trim_heap();
         Py_END_ALLOW_THREADS
