@@ -18,10 +18,12 @@ Key = tuple[int, int]  # slot and generation
 
 
 class Copy(Struct, eq=False):
-    """What a node has of an object. `source`: the copy that it gets it from; None: it has all of it."""
+    """What a node has of an object. `source`: the copy that it gets it from; None: it has all of it. `is_gone`: the node
+    has let go of it, though others may not know yet; what it gets next is another copy."""
 
     node: int
     source: Copy | None = None
+    is_gone: bool = False
     is_sound: bool = True  # no node has been there in vain
     n_served: int = 0  # nodes that get it from there now
 
@@ -29,6 +31,12 @@ class Copy(Struct, eq=False):
     def depth(self) -> int:
         """Steps to where all of it is."""
         return 0 if self.source is None else 1 + self.source.depth
+
+    @property
+    def comes(self) -> bool:
+        """Whether what it has not is on its way, by copies that are there. Who got it from one that is gone may get it
+        from that node's next one, which must not wait for it in turn."""
+        return not self.is_gone and (self.source is None or self.source.comes)
 
     def get_from(self, source: Copy | None) -> None:
         if self.source is not None:
@@ -57,9 +65,9 @@ class Tree:
         copies = self._objects.setdefault(key, {HOME: Copy(HOME)})
         source = copies[HOME]
         if node in copies:
-            copies.pop(node).get_from(None)
+            _drop(copies.pop(node))
         else:
-            free = [copy for copy in copies.values() if copy.is_sound and copy.n_served < FAN_OUT]
+            free = [copy for copy in copies.values() if copy.is_sound and copy.n_served < FAN_OUT and copy.comes]
             source = min(free, key=Copy.cost, default=source)
         copies[node] = Copy(node)
         copies[node].get_from(source)
@@ -84,7 +92,7 @@ class Tree:
         copies = self._objects.get(key, {})
         copy = copies.pop(node, None)
         if copy is not None:
-            copy.get_from(None)
+            _drop(copy)
             if len(copies) == 1:
                 del self._objects[key]
 
@@ -92,3 +100,8 @@ class Tree:
         """The node is gone."""
         for key in [key for key, copies in self._objects.items() if node in copies]:
             self.left(key, node)
+
+
+def _drop(copy: Copy) -> None:
+    copy.get_from(None)
+    copy.is_gone = True

@@ -399,8 +399,8 @@ def test_no_spoilt_message_is_more_than_a_protocol_error(sound: bytes, changes: 
 
 
 def test_text_that_is_none_is_a_protocol_error_too() -> None:
-    """msgspec lets Python's own error through."""
-    with pytest.raises(transport.ProtocolError, match="utf-8"):
+    """Which msgspec before 0.23 lets through as Python's own."""
+    with pytest.raises(transport.ProtocolError, match="(?i)utf-8"):
         transport.decode(transport.decoder(contract.ToDoor), SOUND[0].replace(b"host", b"h\xffst"))
 
 

@@ -52,6 +52,14 @@ def test_who_asks_once_more_is_served_by_the_home() -> None:
     assert tree.ask(KEY, 1) == HOME and tree.ask(KEY, 2) == HOME
 
 
+def test_who_comes_back_does_not_wait_for_whom_it_served_before() -> None:
+    tree = Tree()
+    found = sources(tree, range(1, 8))
+    served = next(node for node, source in found.items() if source == 3)
+    tree.left(KEY, 3)
+    assert tree.ask(KEY, 3) != served, "which may still wait for 3"
+
+
 def test_nothing_is_kept_of_what_nobody_has() -> None:
     tree = Tree()
     sources(tree, range(1, 10))
