@@ -21,7 +21,7 @@ import cloudpickle
 import pytest
 from cellmesh.scheduler.node import launch
 from cellmesh.scheduler.node.handle import WorkerModules
-from support import outcomes
+from support import anew, outcomes
 from support.commands import forked
 from support.waiting import MARKER, Holdings, after_garbage, processes, wait_until
 
@@ -41,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     outcomes.begin(config)
+    config.pluginmanager.register(anew.Anew())
     # A shell's `make test &` ignores SIGINT, and so would every program that a test starts and then interrupts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
