@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = """
 from support import anew
 
+anew.END_S = 0.2
+
 def pytest_configure(config):
     config.pluginmanager.register(anew.Anew())
 """
@@ -58,7 +60,31 @@ def test_with_the_fourth(connection): assert len(begun) == 4
 def test_leaves_something(connection, kept): alive(connection)
 def test_with_the_fifth(connection): assert len(begun) == 5
 """
-ENDLESS = """
+HANGS = """
+import threading
+import pytest
+
+@pytest.fixture(scope="session")
+def server():
+    yield
+    if begun:
+        threading.Event().wait()
+
+@pytest.fixture
+def connection(server):
+    yield
+    if begun:
+        threading.Event().wait()
+
+begun = []
+
+def test_fails(connection):
+    begun.append(1)
+    raise AssertionError
+
+def test_passes(connection): begun.clear()
+"""
+MANY = """
 import pytest
 
 begun = []
@@ -95,4 +121,8 @@ def test_a_failure_begins_anew_what_tests_share(tmp_path: Path) -> None:
 
 
 def test_where_all_fail_it_is_not_begun_for_each(tmp_path: Path) -> None:
-    assert "at_last" not in failed(tmp_path, ENDLESS.replace("MOST", str(anew.MOST)))
+    assert "at_last" not in failed(tmp_path, MANY.replace("MOST", str(anew.MOST)))
+
+
+def test_what_hangs_is_left_as_it_is(tmp_path: Path) -> None:
+    assert failed(tmp_path, HANGS) == ["fails", "fails"], "the second one is its teardown's"
