@@ -21,8 +21,9 @@ import cloudpickle
 import pytest
 from cellmesh.scheduler.node import launch
 from cellmesh.scheduler.node.handle import WorkerModules
-from support import anew, outcomes
+from support import outcomes
 from support.commands import forked
+from support.shared import anew
 from support.waiting import MARKER, Holdings, after_garbage, processes, wait_until
 
 from cellmesh.startup import worker_modules

@@ -1,4 +1,4 @@
-"""tests/support/anew.py: what breaks a thing that tests share fails one test or two, and not all behind it."""
+"""tests/support/shared/anew.py: what breaks a thing that tests share fails one test or two, and not all behind it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support import anew
+from support.shared import anew
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFTEST = """
-from support import anew
+from support.shared import anew
 
 anew.END_S = 0.2
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from support.anew import has_failed
 from support.flags import Counter, Flag
-from support.shared_session import SharedSession
+from support.shared.anew import has_failed
+from support.shared.session import SharedSession
 from support.waiting import Holdings
 
 import cellmesh

@@ -13,7 +13,7 @@ from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize
-from support.anew import has_failed
+from support.shared.anew import has_failed
 from ui.lab import Lab, LabServer, chromium
 
 ARTIFACTS = Path(__file__).parent / "artifacts"
