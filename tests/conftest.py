@@ -23,6 +23,7 @@ from cellmesh.scheduler.node import launch
 from cellmesh.scheduler.node.handle import WorkerModules
 from support import outcomes
 from support.commands import forked
+from support.shared import anew
 from support.waiting import MARKER, Holdings, after_garbage, processes, wait_until
 
 from cellmesh.startup import worker_modules
@@ -41,6 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     outcomes.begin(config)
+    config.pluginmanager.register(anew.Anew())
     # A shell's `make test &` ignores SIGINT, and so would every program that a test starts and then interrupts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

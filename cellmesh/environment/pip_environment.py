@@ -3,7 +3,8 @@ imports.
 
     <cache>/cellmesh/environments/<digest>/          what was installed, once for each list of requirements and Python
     <cache>/cellmesh/environments/<digest>.new/      while it is installed
-    <cache>/cellmesh/environments/<digest>.lock      held alone to install or delete, together by those who use it
+    <cache>/cellmesh/environments/<digest>.turn      held by who installs
+    <cache>/cellmesh/environments/<digest>.lock      held together by those who use it or wait for it, alone to delete
 
 All of it is for this user alone (mode 0700). What is complete is renamed, so nothing that is half installed is ever
 used.
@@ -97,20 +98,20 @@ def provide(lines: Sequence[str]) -> str:
     lock = _in_use.get(digest)
     if lock is None:
         lock = _in_use[digest] = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    while True:  # once more after it was installed, here or by who had the lock before
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        if os.path.isdir(folder):
-            os.utime(folder)  # used
-            return folder
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        try:
-            if not os.path.isdir(folder):
-                _raise_recent_failure(folder, asked_at)
-                _install(lines, folder)
-                sweep(root)
-        except BaseException:
-            os.close(_in_use.pop(digest))
-            raise
+    # Until this process ends, so nobody may ever wait for the others to let go.
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    try:
+        if not os.path.isdir(folder):
+            with _turn(folder):
+                if not os.path.isdir(folder):  # who had the turn before has not installed it
+                    _raise_recent_failure(folder, asked_at)
+                    _install(lines, folder)
+                    sweep(root)
+        os.utime(folder)  # used
+    except BaseException:
+        os.close(_in_use.pop(digest))
+        raise
+    return folder
 
 
 def digest_of(lines: Sequence[str]) -> str:
@@ -139,6 +140,17 @@ def sweep(root: str) -> None:
             if is_alone:
                 shutil.rmtree(os.path.join(root, name))
                 n_too_many -= not name.endswith(".new")
+
+
+@contextmanager
+def _turn(folder: str) -> Iterator[None]:
+    """One after the other."""
+    lock = os.open(f"{folder}.turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 @contextmanager

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from support.flags import Counter, Flag
-from support.shared_session import SharedSession
+from support.shared.anew import has_failed
+from support.shared.session import SharedSession
 from support.waiting import Holdings
 
 import cellmesh
@@ -16,17 +17,6 @@ import cellmesh
 
 def _two_cpus() -> None:
     cellmesh.init(num_cpus=2, object_store_memory=256 << 20)
-
-
-HAS_FAILED = pytest.StashKey[bool]()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    item.stash[HAS_FAILED] = call.excinfo is not None or item.stash.get(HAS_FAILED, False)
-    return (yield)
 
 
 def _shares(request: pytest.FixtureRequest) -> bool:
@@ -69,7 +59,7 @@ def cm(request: pytest.FixtureRequest, _session_of_the_file: SharedSession) -> I
         cellmesh.shutdown()
         return
     yield cellmesh
-    if request.node.stash.get(HAS_FAILED, False):
+    if has_failed(request.node):
         _session_of_the_file.end()  # its error holds what it had
     else:
         _session_of_the_file.check()

@@ -78,6 +78,11 @@ class Kernel:
         self.manager.shutdown_kernel(now=False)
         self.manager.cleanup_resources()
 
+    def _status(self) -> int | None:
+        """Its exit status, if it has ended."""
+        process = getattr(self.manager.provisioner, "process", None)
+        return None if process is None else process.poll()
+
     def restart(self) -> None:
         """A new kernel in place of this one, as the button of a front end makes it."""
         self.manager.restart_kernel(now=False)
@@ -108,13 +113,16 @@ class Kernel:
 
     def wait(self, request: str, deadline: float = 30.0) -> None:
         """Wait until a request has been done."""
-        wait_until(
-            lambda: any(
-                m["msg_type"] == "status" and m["content"]["execution_state"] == "idle" for m in self.of(request)
-            ),
-            deadline,
-            f"the end of {request}",
-        )
+
+        def is_done() -> bool:
+            status = self._status()
+            for message in self.of(request, "status"):
+                if message["content"]["execution_state"] == "idle":
+                    return True
+            assert not status, f"the kernel has ended with status {status}"  # 0: what it has said last may still come
+            return False
+
+        wait_until(is_done, deadline, f"the end of {request}")
 
     def run(self, code: str, deadline: float = 30.0, interactive: bool = True) -> str:
         """Execute a cell to its end; fails if it raises. Returns the id of the request."""

@@ -13,6 +13,7 @@ from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize
+from support.shared.anew import has_failed
 from ui.lab import Lab, LabServer, chromium
 
 ARTIFACTS = Path(__file__).parent / "artifacts"
@@ -46,7 +47,7 @@ def lab(request: pytest.FixtureRequest, server: LabServer, browser: Browser, cle
     page = clean_pages.pop() if is_clean else browser.new_page(viewport=VIEWPORT, reduced_motion=motion)
     instance = Lab(server, page, is_clean, "own" if is_own else "")
     yield instance
-    failed = request.node.stash.get(FAILED, False)
+    failed = has_failed(request.node)
     if failed:  # a picture says what an assertion does not
         ARTIFACTS.mkdir(exist_ok=True)
         page.screenshot(path=ARTIFACTS / f"{request.node.name}.png")
@@ -57,17 +58,6 @@ def lab(request: pytest.FixtureRequest, server: LabServer, browser: Browser, cle
     else:
         page.close()
     assert not instance.errors, f"errors in the page: {instance.errors}"
-
-
-FAILED = pytest.StashKey[bool]()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item):
-    report = yield
-    if report.when == "call":
-        item.stash[FAILED] = report.failed
-    return report
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,7 +13,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -186,14 +185,12 @@ def test_who_waits_is_told_that_the_table_of_clients_is_zeroed(
     wait_until(lambda: len(cm.state.list_tasks(filters=[("state", "=", "running")])) == 1, 10)
     Segment().zero_page("clients")
     waits = {
-        "get": lambda: cm.get(ref, timeout=20),
-        "wait": lambda: cm.wait([ref], timeout=20),
+        "get": lambda: cm.get(ref),
+        "wait": lambda: cm.wait([ref]),
         "await": lambda: asyncio.run(awaited(ref)),
     }
-    began = time.monotonic()
     with pytest.raises((StoreCorruptedError, SessionLostError), match="has overwritten"):
         waits[wait]()
-    assert time.monotonic() - began < 10
     go.set()
 
 

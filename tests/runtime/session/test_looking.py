@@ -479,22 +479,28 @@ def test_a_task_that_sleeps_in_get_runs_and_one_whose_process_ended_has_failed(c
 
 @pytest.mark.session("own")
 def test_a_task_whose_attempt_was_lost_is_retrying_until_it_runs(cm: ModuleType, flag: Any) -> None:
-    @cm.remote(num_cpus=2)
-    def dies_once(started, died):
-        if not died.is_set():
-            started.wait()
-            died.set()
-            os._exit(3)
-
-    @cm.remote(num_cpus=2)
-    def other(died, go):
+    @cm.remote(num_cpus=0)
+    def waits(go):
         go.wait()
 
-    lost, behind = dies_once.remote(flag("started"), flag("died")), other.remote(flag("died"), flag("go"))
-    wait_until(lambda: rows_in("queued", cm) == [("other", "")])
-    flag("started").set()
-    # `other` is queued until its own worker has started.
-    wait_until(lambda: rows_in("retrying", cm) == [("dies_once", "")] and rows_in("queued", cm) == [])
+    @cm.remote(num_cpus=2)
+    def dies_once(started, ref):
+        if not started.is_set():
+            started.set_by_me()
+            cellmesh.get(ref[0])
+
+    @cm.remote(num_cpus=2)
+    def other(on, go):
+        on.set()
+        go.wait()
+
+    inner = waits.remote(flag("go"))
+    lost = dies_once.remote(flag("started"), [inner])
+    pid = int(flag("started").wait())
+    behind = other.remote(flag("on"), flag("go"))
+    flag("on").wait()  # on the CPUs of the one that waits in `get`: its next attempt has none until `other` ends
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: rows_in("retrying", cm) == [("dies_once", "")])
     assert lost.client.info(lost)["state"] == "retrying"
     flag("go").set()
     cm.get([lost, behind])

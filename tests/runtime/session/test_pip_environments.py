@@ -4,6 +4,7 @@ are made by the tests.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import sys
@@ -173,6 +174,22 @@ def test_one_installs_and_the_others_wait(
         task = version_of.options(**with_pip("anything"))
         assert cellmesh.get([task.remote() for _ in range(8)]) == [5] * 8
     assert counter.value == 1
+
+
+@pytest.mark.timeout(30)
+def test_who_installs_waits_for_none_that_has_only_looked(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two that look at once, one installs, and uses it for as long as it lives; the other may look at that moment,
+    too.
+    """
+    fake_installer(tmp_path / "bin", monkeypatch, "os.mkdir(target)")
+    os.makedirs(cache, 0o700)
+    os.chmod(cache.parent, 0o700)
+    looks = os.open(cache / f"{pip_environment.digest_of(['anything'])}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(looks, fcntl.LOCK_SH)
+    assert os.path.isdir(pip_environment.provide(["anything"]))
+    os.close(looks)
 
 
 # ---------------------------------------------------------------- the folder

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from support import shared_session
 from support.flags import Flag
+from support.shared import session as shared_session
 
 import cellmesh
 from cellmesh.session.current import current

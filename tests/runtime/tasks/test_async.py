@@ -298,16 +298,20 @@ def test_the_end_of_the_session_reaches_who_waits(cm: ModuleType, flag) -> None:
 # ---------------------------------------------------------------- blocking
 @cellmesh.remote
 class Blocks:
-    async def by_get(self, refs):
+    async def by_get(self, refs, begun):
+        begun.set()
         return cellmesh.get(refs[0])
 
-    async def by_wait(self, refs):
+    async def by_wait(self, refs, begun):
+        begun.set()
         return len(cellmesh.wait(refs)[0])
 
-    async def by_await(self, refs):
+    async def by_await(self, refs, begun):
+        begun.set()
         return await refs[0]
 
-    async def in_a_thread(self, refs):
+    async def in_a_thread(self, refs, begun):
+        begun.set()
         return await asyncio.to_thread(cellmesh.get, refs[0])
 
 
@@ -315,7 +319,8 @@ def outcome_and_warnings(cm: ModuleType, flag, capfd: pytest.CaptureFixture, met
     actor = Blocks.options(num_cpus=0).remote()
     for i, method in enumerate(methods):
         ref = wait_for.remote(flag(f"go{i}"), 1)
-        call = getattr(actor, method).remote([ref])
+        call = getattr(actor, method).remote([ref], flag(f"begun{i}"))
+        flag(f"begun{i}").wait()
         assert cm.wait([call], timeout=0.3) == ([], [call])  # it waits for longer than a moment
         flag(f"go{i}").set()
         assert cm.get(call) == 1
