@@ -185,7 +185,7 @@ KINDS = [
     c_kind(
         "c under sanitizers", 3000, "SAN=address,undefined", "crash_test_ARGS=sample", "DEADLINE_S=2900", budget_s=200
     ),
-    c_kind("c", 1800, "stepping_test_ARGS=sample", "DEADLINE_S=1700", budget_s=120),
+    c_kind("c", 1800, "stepping_test_ARGS=sample", "crash_test_ARGS=quick", "DEADLINE_S=1700", budget_s=100),
     Kind(
         "analyzer of C",
         ["make", "-s", "-C", "objstore/core", f"-j{os.cpu_count()}", "analyze"],

@@ -4,7 +4,6 @@
  *
  *   fuzz_test [n]            n scribbled copies, 5,000 by default
  *   fuzz_test n first        ... starting with that number, as a failure reports it */
-#define _GNU_SOURCE
 #pragma GCC diagnostic ignored "-Wunused-function" /* only a part of world.h is used */
 #include "tests/crash/world.h"
 
@@ -337,7 +336,7 @@ static void make_image(void)
     arena_begin = s.h->arena.begin;
 }
 
-int main(int argc, char **argv)
+static int main_of_fuzz_test(int argc, char **argv)
 {
     long n = argc > 1 ? strtol(argv[1], NULL, 10) : 5000, first = argc > 2 ? strtol(argv[2], NULL, 10) : 1;
     unsigned char *space =

@@ -11,7 +11,6 @@
  *                          of code at which such a death can be (nightly)
  *
  * Sanitizers add instructions that the product does not have, so there is nothing to step with one. */
-#define _GNU_SOURCE
 #include <sys/ptrace.h>
 
 #include "tests/crash/world.h"
@@ -79,10 +78,10 @@ static void add(struct walk *sum, struct walk t)
     sum->states += t.states;
 }
 
-static struct walk step_operations(const char *only, int stride)
+static struct walk step_operations(const char *only, int every)
 {
     struct walk sum = {0, 0};
-    for (const struct operation *o = operations; o < operations + N_OPERATIONS; o += stride) {
+    for (const struct operation *o = operations; o < operations + N_OPERATIONS; o += every) {
         if (only && strcmp(only, o->name) != 0)
             continue;
         make_world(memory);
@@ -115,7 +114,7 @@ static struct walk step_clearing_up(void)
     return sum;
 }
 
-int main(int argc, char **argv)
+static int main_of_stepping_test(int argc, char **argv)
 {
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
     return printf("not with a sanitizer\n") < 0;

@@ -4,8 +4,10 @@
  * After any death of any client: the lock can be taken, every invariant holds, all of the driver's work can be finished
  * with complete results, and nothing is left in the segment when all clients have let go.
  *
- * Included by crash_test.c, which dies at fail points, by stepping_test.c, which dies at every instruction, and by
- * fuzz_test.c, which overwrites bytes. */
+ * For crash_test.c, which dies at fail points, stepping_test.c, which dies at every instruction, and fuzz_test.c, which
+ * overwrites bytes; deaths.c has them all. */
+#ifndef CELLMESH_WORLD_H
+#define CELLMESH_WORLD_H
 #include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -676,3 +678,5 @@ static void survive(void)
     CHECK(placement_next(&s, 1) == MAX_POOLS && s.h->n_unplaced == 0);
     CHECK(s.h->pools[0].available[KIND_CPU] == s.h->pools[0].total[KIND_CPU]);
 }
+
+#endif
