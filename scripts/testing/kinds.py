@@ -153,7 +153,7 @@ LONG_C = "stepping_test crash_test fuzz_test scale_test threads_test"
 QUICK = [
     pytest_kind("units", "tests/unit", 900, in_tree=True),
     c_kind("quick c", 600, f"WITHOUT={LONG_C}"),
-    Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "test"], 600, node_missing),
+    Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "units"], 600, node_missing),
 ]
 
 # The extensions themselves under sanitizers, in a tree of their own; only Python and its workers may see the preloaded
@@ -205,7 +205,7 @@ KINDS = [
     ),
     c_kind("threads as clients", 600, "SAN=thread", "TESTS=threads_test", budget_s=60),
     Kind("models", [sys.executable, "models/run.py"], 600, bare=True, budget_s=60),
-    Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "test"], 600, node_missing, budget_s=45),
+    Kind("typescript", [sys.executable, "scripts/frontend.py", "run", "units"], 600, node_missing, budget_s=45),
     pytest_kind("control store", CONTROL_STORE, 600, budget_s=30, missing=apt.redis_server),
 ]
 # Releases of cloudpickle: the oldest that is allowed, the last that named files in code by itself, and the newest.

@@ -23,7 +23,7 @@ NOTEBOOK = "05-several-machines.ipynb"
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: gives machines names of their own")
 # Cells of it: those before the run, the run, the check, where it ran, and which machines there are.
 BEFORE, RUN, CHECK, WHERE, NODES = (1, 3, 5), 7, 9, 11, 12
-SIZE, SMALLER = "N, SIZE = 4, 512", "N, SIZE = 4, 384"  # of its matrices: less than half of the work
+SIZE, SMALLER = "256 if FAST else 512", "320"  # of its matrices: a quarter of the work
 PICTURES = os.environ.get("CELLMESH_PICTURES")
 
 
