@@ -75,14 +75,9 @@ def describe(value: Any, seen: dict[int, int] | None = None) -> Any:
         return (kind, sorted(map(repr, value)))
     if isinstance(value, np.dtype):
         fields = [(name, describe(value.fields[name][0], seen), *value.fields[name][1:]) for name in value.names or ()]
-        # How a structure may be copied NumPy 2.5 notes in a dtype that it loads, and not in each that it makes otherwise.
-        layout = (
-            value.str,
-            value.flags & ~NOT_TRIVIALLY_COPYABLE,
-            value.alignment,
-            value.isalignedstruct,
-            value.subdtype,
-        )
+        # NumPy 2.5 notes in a dtype that it loads how it may be copied, and not in each that it makes otherwise.
+        flags = value.flags & ~NOT_TRIVIALLY_COPYABLE
+        layout = (value.str, flags, value.alignment, value.isalignedstruct, value.subdtype)
         return (value, layout, fields)
     if isinstance(value, np.ndarray):
         if value.dtype.byteorder == ">":  # we keep it; pickle, where it sends no buffer, does not
