@@ -26,7 +26,8 @@ from apt import IN_CI
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = Path(__file__).resolve().parent / "pins"
-PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+SAID = 30  # lines of what pip prints, where it fails
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 # What the build asks for on a machine that has neither CMake nor Node.js.
 BUILD = ["pip>=24", "scikit-build-core>=1.1", "numpy>=2", "cmake", "ninja", frontend.NODE_WHEEL]
@@ -95,8 +96,12 @@ def install(names: list[str], newest: bool = False) -> None:
 
 
 def _pip(how: list[str], requirements: list[str]) -> None:
-    if not requirements or subprocess.run([*PIP, "install", *how, *requirements]).returncode == 0:
+    if not requirements:
         return
+    done = subprocess.run([*PIP, "install", *how, *requirements], stdout=subprocess.PIPE, text=True)
+    if done.returncode == 0:
+        return
+    print(*done.stdout.splitlines()[-SAID:], sep="\n", file=sys.stderr)  # which versions conflict, and why
     missing = ", ".join(absent(requirements)) or "none, but not all in the versions that are asked for"
     raise SystemExit(
         f"pip could not install {', '.join(requirements)}. Not installed: {missing}. Is there a network? "
@@ -105,9 +110,16 @@ def _pip(how: list[str], requirements: list[str]) -> None:
 
 
 def pin() -> None:
-    """Write the newest versions of everything that any group asks for, as pip finds them today."""
+    """Write the newest versions of everything that any group asks for, as pip finds them today for the first release of
+    this Python: Debian has 3.11.2, and some packages ask for 3.11.5.
+    """
     requirements = sorted({requirement for group in groups().values() for requirement in group} | {TORCH})
-    command = [*PIP, "install", "--dry-run", "--ignore-installed", "--report=-", *requirements]
+    for_first = [
+        f"--python-version={PYTHON}.0",
+        "--only-binary=:all:",
+        "--target=nowhere",
+    ]  # pip asks for the latter two
+    command = [*PIP, "--quiet", "install", "--dry-run", "--ignore-installed", "--report=-", *for_first, *requirements]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit("pip could not find versions that fit together; scripts/pins is as it was")

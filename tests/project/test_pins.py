@@ -7,13 +7,14 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import packages_distributions
+from importlib.metadata import distributions, packages_distributions
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from support.repository import files
 
@@ -83,13 +84,25 @@ def test_whatever_a_test_imports_is_asked_for(packages: ModuleType) -> None:
     assert not unknown, f"not in the extra `test` of pyproject.toml: {', '.join(sorted(unknown))}"
 
 
-def run(packages: ModuleType, monkeypatch: pytest.MonkeyPatch, status: int) -> list[list[str]]:
-    """The commands for pip that are given from now on; each ends with that status."""
+def test_pins_fit_the_first_release_of_their_python(packages: ModuleType) -> None:
+    """Debian has 3.11.2. Of those that are installed here."""
+    pinned = packages.read_pins(ROOT / "scripts/pins" / f"{packages.PYTHON}.txt")
+    asked = {
+        name: each.metadata["Requires-Python"]
+        for each in distributions()
+        if pinned.get(name := packages.name_of(each.name)) == each.version and "Requires-Python" in each.metadata
+    }
+    assert len(asked) > 50, "next to nothing of what is pinned is installed"
+    assert not {name: wants for name, wants in asked.items() if f"{packages.PYTHON}.0" not in SpecifierSet(wants)}
+
+
+def run(packages: ModuleType, monkeypatch: pytest.MonkeyPatch, status: int, said: str = "") -> list[list[str]]:
+    """The commands for pip that are given from now on; each prints that and ends with that status."""
     given: list[list[str]] = []
 
     def instead(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
         given.append(command)
-        return subprocess.CompletedProcess(command, status, "", "")
+        return subprocess.CompletedProcess(command, status, said, "")
 
     monkeypatch.setattr(packages.subprocess, "run", instead)
     return given
@@ -124,11 +137,14 @@ def test_an_interpreter_without_pins_is_told(
     assert "No versions are pinned for Python 3.99" in text and "`make pins` writes scripts/pins/3.99.txt" in text
 
 
-def test_what_cannot_be_installed_is_named(packages: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(packages, monkeypatch, 1)
+def test_what_cannot_be_installed_is_named(
+    packages: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(packages, monkeypatch, 1, "The conflict is caused by:\n    one that asks for another Python\n")
     monkeypatch.setattr(packages, "groups", lambda: {"dependencies": [], "test": ["pytest>=8", "no-such_package>=2"]})
     with pytest.raises(SystemExit, match=r"Not installed: no-such-package\. Is there a network\?.*`make pins`"):
         packages.install(["test"])
+    assert "one that asks for another Python" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="no such group: tests; there are dependencies, test"):
         packages.install(["tests"])
 
@@ -136,10 +152,11 @@ def test_what_cannot_be_installed_is_named(packages: ModuleType, monkeypatch: py
 def test_what_was_there_stays_where_nothing_fits(
     packages: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    run(packages, monkeypatch, 1)
+    given = run(packages, monkeypatch, 1)
     monkeypatch.setattr(packages, "PINS", tmp_path)
     with pytest.raises(SystemExit, match="scripts/pins is as it was"):
         packages.pin()
+    assert f"--python-version={packages.PYTHON}.0" in given[0]
     assert not list(tmp_path.iterdir())
 
 
