@@ -36,6 +36,7 @@ OF_TESTS = {"test", "lint"}  # groups that nothing else needs
 
 # Its releases depend on gigabytes of CUDA or not, as the index has it; a newer one is chosen by hand.
 TORCH = "torch==2.13.0"
+OF_CUDA = ("cuda-", "nvidia-", "triton")  # what comes with it then, in versions that it asks for by itself
 
 
 def groups() -> dict[str, list[str]]:
@@ -125,6 +126,7 @@ def pin() -> None:
         raise SystemExit("pip could not find versions that fit together; scripts/pins is as it was")
     found = [each["metadata"] for each in json.loads(done.stdout)["install"]]
     versions = {name_of(each["name"]): each["version"].partition("+")[0] for each in found}
+    versions = {name: version for name, version in versions.items() if not name.startswith(OF_CUDA)}
     path = PINS / f"{PYTHON}.txt"
     before = read_pins(path) if path.exists() else {}
     head = f"# What tests and `make lab` install on Python {PYTHON}. `make pins` writes this file.\n"
