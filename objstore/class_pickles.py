@@ -102,11 +102,13 @@ def _new_class(importable: Any, metaclass: type, name: str, bases: tuple[type, .
 
 def _set_state(set_state: Callable[[type, Any], type], cls: type, state: tuple[dict[str, Any], Any]) -> type:
     attributes, slots = state
-    special = ("_abc_impl", "__firstlineno__")  # of which cloudpickle knows more
-    for name, value in attributes.items():
-        if name not in special:
-            type.__setattr__(cls, name, value)
-    return set_state(cls, ({name: attributes[name] for name in special if name in attributes}, slots))
+    special = (
+        {"_abc_impl": attributes["_abc_impl"]} if "_abc_impl" in attributes else {}
+    )  # cloudpickle knows more of it
+    # Python 3.13 forgets the line of a class when its module is set.
+    for name in sorted((n for n in attributes if n not in special), key="__firstlineno__".__eq__):
+        type.__setattr__(cls, name, attributes[name])
+    return set_state(cls, (special, slots))
 
 
 # ---------------------------------------------------------------- __init_subclass__

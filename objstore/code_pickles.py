@@ -44,6 +44,8 @@ def of_subclass(cls: type) -> Callable[[Any], Any] | None:
     none of them."""
     if issubclass(cls, BaseException):
         return exception_pickles.of_class(cls)
+    if issubclass(cls, functools.singledispatchmethod):
+        return function_pickles.reduce_dispatching_method
     return function_pickles.reduce_cached_property if issubclass(cls, functools.cached_property) else None
 
 
@@ -67,7 +69,7 @@ class Pickler(cloudpickle.Pickler):
             parts: Any = super().reducer_override(obj)
             if parts is not NotImplemented and (registry := function_pickles.registry_of(obj)) is not None:
                 return function_pickles.reduce_dispatching(obj, registry)
-            return parts
+            return function_pickles.reduce_method_of_object(obj) or parts
         if issubclass(type(obj), type):
             parts = super().reducer_override(obj)
             if parts is NotImplemented or len(parts) != 6:  # it can be imported

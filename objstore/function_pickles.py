@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 from threading import RLock
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from cloudpickle import cloudpickle as _cloudpickle
 
@@ -57,6 +58,9 @@ def _nothing() -> None: ...
 
 _dispatching: Any = functools.singledispatch(_nothing)
 _DISPATCHING = _dispatching.__code__  # of each that it makes
+_MADE_BY_GET: Any = functools.singledispatchmethod.__get__.__code__.co_consts
+_METHOD = next((each for each in _MADE_BY_GET if isinstance(each, CodeType)), None)  # of a method of an object
+METHOD_CACHE = "_method_cache"  # by object, as of Python 3.13
 
 
 def registry_of(function: FunctionType) -> dict[type, Any] | None:
@@ -90,3 +94,25 @@ def _set_dispatching(function: Any, state: tuple[dict[type, Any], dict[str, Any]
     for name, value in named.items():
         setattr(function, name, value)
     function.__dict__.update(attributes, __wrapped__=registry[object])
+
+
+def reduce_dispatching_method(method: functools.singledispatchmethod[Any]) -> tuple[Any, ...]:
+    """A `singledispatchmethod`, or one of a subclass: all but the methods of objects that it has made."""
+    state = {name: value for name, value in vars(method).items() if name != METHOD_CACHE}
+    return _make_dispatching_method, (type(method), METHOD_CACHE in vars(method)), state
+
+
+def _make_dispatching_method(cls: type[Any], has_cache: bool) -> Any:
+    method = cls.__new__(cls)
+    if has_cache:
+        vars(method)[METHOD_CACHE] = WeakKeyDictionary()
+    return method
+
+
+def reduce_method_of_object(function: FunctionType) -> tuple[Any, ...] | None:
+    """What a `singledispatchmethod` is as an attribute of an object; None for any other function."""
+    if function.__code__ is not _METHOD:
+        return None
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    of = vars(function)["register"].__self__
+    return type(of).__get__, (of, cells["obj"].cell_contents, cells["cls"].cell_contents)

@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # PYTHONSAFEPATH leaves it out
@@ -36,6 +37,8 @@ OF_TESTS = {"test", "lint"}  # groups that nothing else needs
 
 # Its releases depend on gigabytes of CUDA or not, as the index has it; a newer one is chosen by hand.
 TORCH = "torch==2.13.0"
+WITH_TORCH = {"torch", "accelerate", "lightning", "stable-baselines3"}  # it, and what needs it
+OF_CUDA = ("cuda-", "nvidia-", "triton")  # what comes with it then, in versions that it asks for by itself
 
 
 def groups() -> dict[str, list[str]]:
@@ -79,9 +82,10 @@ def absent(requirements: list[str]) -> list[str]:
     return [name for requirement in requirements if (name := name_of(requirement)) not in names]
 
 
-def install(names: list[str], newest: bool = False) -> None:
-    """Install groups of requirements; ends the program, with what is missing, where pip cannot."""
-    known = groups()
+def install(names: list[str], newest: bool = False, without: Collection[str] = ()) -> None:
+    """Install groups of requirements, those `without` left out; ends the program, with what is missing, where pip
+    cannot."""
+    known = {group: [each for each in asked if name_of(each) not in without] for group, asked in groups().items()}
     if unknown := set(names) - set(known):
         raise SystemExit(f"no such group: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     how = ["--upgrade", "--upgrade-strategy=eager", TORCH] if newest else constraints()
@@ -125,6 +129,7 @@ def pin() -> None:
         raise SystemExit("pip could not find versions that fit together; scripts/pins is as it was")
     found = [each["metadata"] for each in json.loads(done.stdout)["install"]]
     versions = {name_of(each["name"]): each["version"].partition("+")[0] for each in found}
+    versions = {name: version for name, version in versions.items() if not name.startswith(OF_CUDA)}
     path = PINS / f"{PYTHON}.txt"
     before = read_pins(path) if path.exists() else {}
     head = f"# What tests and `make lab` install on Python {PYTHON}. `make pins` writes this file.\n"
@@ -140,12 +145,13 @@ def main() -> None:
     one = commands.add_parser("install")
     one.add_argument("groups", nargs="+", metavar="GROUP", help=", ".join(groups()))
     one.add_argument("--newest", action="store_true")
+    one.add_argument("--without-torch", action="store_true", help="nor what needs it")
     commands.add_parser("pin")
     opt = parser.parse_args()
     if opt.command == "pin":
         pin()
     else:
-        install(opt.groups, opt.newest)
+        install(opt.groups, opt.newest, WITH_TORCH if opt.without_torch else ())
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ class KnownErrors:
             self._errors[task] = known
             self._noted.append(task)
             self._n_noted += 1
-            while len(self._errors) > N_KNOWN:
+            for _ in range(len(self._errors) - N_KNOWN):
                 self._supposed.discard(self._errors.popitem(last=False)[0])
 
     def since(self, n: int) -> tuple[dict[int, str], int]:
@@ -129,7 +129,7 @@ class UnfetchedErrors:
         with self._lock:
             self._waiting.pop(key, None)
             self._fetched[key] = None
-            while len(self._fetched) > N_REMEMBERED:
+            for _ in range(len(self._fetched) - N_REMEMBERED):
                 self._fetched.popitem(last=False)
             if self._timer is not None and not self._waiting:
                 self._timer.cancel()

@@ -88,14 +88,25 @@ class described:  # a decorator
         return self._function if owner is None else _Bound(self._function, owner)
 
 
-class _Bound(functools.partial):  # which is called without a frame of its own in tracebacks
+class _Bound:
+    """The method of one owner. It is called without a frame of its own in tracebacks; no `functools.partial` itself,
+    of which `help` says nothing as of Python 3.13."""
+
+    __slots__ = ("__weakref__", "_call")
+
+    def __init__(self, function: Callable[..., Any], owner: Any) -> None:
+        self._call = functools.partial(function, owner)
+
     if not TYPE_CHECKING:  # to which a docstring is a text, as it is to those who ask for it
-        __doc__ = property(lambda self: self.args[0]._cellmesh_about()("__doc__"))
-    __name__ = property(lambda self: self.func.__name__)
-    __signature__ = property(lambda self: self.args[0]._cellmesh_about()("__signature__"))
+        __doc__ = property(lambda self: self._call.args[0]._cellmesh_about()("__doc__"))
+    __name__ = property(lambda self: self._call.func.__name__)
+    __signature__ = property(lambda self: self._call.args[0]._cellmesh_about()("__signature__"))
 
     def __get__(self, instance: Any, owner: type | None = None) -> _Bound:
         return self  # so that `help` takes it for something with a signature
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, (self.args[0], self.func.__name__)
+        return getattr, (self._call.args[0], self._call.func.__name__)
+
+
+_Bound.__call__ = vars(_Bound)["_call"]  # a descriptor in C: Python takes from it what is called

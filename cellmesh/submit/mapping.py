@@ -205,9 +205,10 @@ class Results(Iterator[T], AsyncIterator[T], Generic[T]):
 
     def __next__(self) -> T:
         try:
-            while not self._values:
+            while True:  # as `Condition` has it
+                if self._values:
+                    return self._values.popleft()
                 self._read(self._next_ref())
-            return self._values.popleft()
         except BaseException:
             self.close()
             raise

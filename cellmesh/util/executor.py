@@ -223,7 +223,9 @@ class Executor(futures.Executor):
                 return
             self._is_submitting = True
             try:
-                while self._waiting:
+                while True:
+                    if not self._waiting:
+                        return
                     if self._waiting[0][0].cancelled():
                         self._waiting.popleft()[0].set_running_or_notify_cancel()
                     elif self._max_workers and len(self._under_way) >= self._max_workers:

@@ -313,12 +313,17 @@ class Pool:
                 return
             self._handing_out = True
             try:
-                while self._waiting and self._session.client.closed:  # not to be sent to a session that is started then
+                while True:
+                    if not (self._waiting and self._session.client.closed):  # or they went to one that is started then
+                        break
                     self._finish(self._waiting.popleft(), store_error("closed", "this pool's session is over"))
-                while self._idle and self._waiting:
+                while True:
+                    if not (self._idle and self._waiting):
+                        break
                     member, chunk = self._idle.popleft(), self._waiting.popleft()
-                    if not self._give(member, chunk) or self._takes_turns:
-                        self._line_up(member)
+                    if self._give(member, chunk) and not self._takes_turns:
+                        continue
+                    self._line_up(member)
             finally:
                 self._handing_out = False
 

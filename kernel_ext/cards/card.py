@@ -131,7 +131,7 @@ class Cards:
         card.display = LiveDisplay(self._publish, parent, card, self._look, self._looked)
         with self._lock:
             self._live[card.display.display_id] = card
-            while len(self._live) > N_LIVE_MAX:
+            for _ in range(len(self._live) - N_LIVE_MAX):
                 self._live.pop(next(iter(self._live)))
         self._look_at(card)
 
@@ -212,7 +212,7 @@ class Cards:
                 card.run and is_interactive(display.parent)
             ):
                 self._ended[display.display_id] = ended
-                while len(self._ended) > N_ENDED_MAX:
+                for _ in range(len(self._ended) - N_ENDED_MAX):
                     self._ended.popitem(last=False)
 
     def _ask_for_value(self, card: _Live) -> None:

@@ -62,7 +62,7 @@ class GroupCards:
         card.display = LiveDisplay(self._publish, parent, card, self._look, lambda card: None)
         with self._lock:
             self._live[card.display.display_id] = card
-            while len(self._live) > N_LIVE_MAX:
+            for _ in range(len(self._live) - N_LIVE_MAX):
                 self._live.pop(next(iter(self._live)))
         self._look_at(card)
 

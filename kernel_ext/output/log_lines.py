@@ -52,7 +52,7 @@ class LogLines:
                 self._append(Line(at, task, stream, pid, line))
             if rest:
                 self._open[key] = Line(at, task, stream, pid, rest[-2 * LINE_CHARS_MAX :])
-            while len(self._open) > N_OPEN_MAX:
+            for _ in range(len(self._open) - N_OPEN_MAX):
                 self._append(self._open.popitem(last=False)[1])
 
     def since(self, number: int, now: float, n_chars: int) -> tuple[int, list[Line]]:

@@ -21,6 +21,7 @@ def under(parent: dict[str, Any]) -> Iterator[None]:
         for place in (sys.stdout, sys.stderr, getattr(get_ipython(), "display_pub", None)) if parent else ():
             # `set_thread_parent`, which uses it, is of ipykernel 7. What is none of the kernel's has no parent.
             variable = getattr(place, "_parent_header", None)
-            if isinstance(variable, ContextVar):
-                undone.callback(variable.reset, variable.set(parent["header"]))
+            if not isinstance(variable, ContextVar):
+                continue
+            undone.callback(variable.reset, variable.set(parent["header"]))
         yield

@@ -78,7 +78,7 @@ class TaskBars:
             bar = self._bars.get(identity)
             if bar is None:
                 bar = self._bars[identity] = _Bar(origin, parts)
-                while len(self._bars) > N_KEPT:
+                for _ in range(len(self._bars) - N_KEPT):
                     self._bars.popitem(last=False)
                 is_new = True
             else:

@@ -82,9 +82,9 @@ static Py_hash_t ref_hash(RefObject *ref)
 
 /* ---- what is meant for the value: the commonest slip with futures deserves more than Python's own words */
 
-#define ASK_FOR_VALUE                                                                                                \
-    "it stands for a value that a task makes: cellmesh.get(ref) gives that (in a notebook also %fetch), and a task " \
-    "that is "                                                                                                       \
+#define ASK_FOR_VALUE                                                                                                 \
+    "it stands for a value that a task makes: cellmesh.get(ref) gives that (in a notebook also %%fetch), and a task " \
+    "that is "                                                                                                        \
     "given the ref receives it (inside a list, a dict or an object it stays a ref)"
 
 static PyObject *refuse_operator(PyObject *a, PyObject *b)
@@ -211,7 +211,9 @@ static PyObject *ref_getattr(PyObject *ref, PyObject *name)
 /* None, sentinels, classes: what is equal to itself alone is no value. */
 static bool is_equal_by_identity(PyTypeObject *type)
 {
-    return !type->tp_richcompare || type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+    /* None has a comparison of its own as of Python 3.13. */
+    return type == Py_TYPE(Py_None) || !type->tp_richcompare ||
+           type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
 }
 
 static PyObject *ref_compare(RefObject *a, PyObject *other, int op)

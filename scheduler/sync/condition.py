@@ -10,6 +10,10 @@ So each thread that waits here sleeps in a lock of its own, which no other threa
 the beginning, and `notify_all` releases it (decision 60). An interrupt may lose a wake-up and nothing else: a thread
 that waits looks for itself after `LOOK_S`, and the longer it waits the less often: at rest that costs next to nothing.
 The owner guards what is waited for: by `with lock:`, or by nothing where it changes in one step.
+
+Python 3.13 has a gap: a jump back on a condition belongs to no `with` and no `try` around it, so an interrupt there
+passes by `__exit__` and `finally`. Within them, code that may be interrupted has no `while condition:`, nor a `for`
+that ends in an `if`; `while True:` with a `break`, `continue` and a plain `for` are whole.
 """
 
 from __future__ import annotations
@@ -44,11 +48,12 @@ class Condition:
         look_s = LOOK_S
         try:
             self._waiting[sleeper] = None
-            while not condition():
+            while True:  # with the condition here, Python 3.13 passes by what is in `finally`
+                if condition():
+                    return True
                 left = end - time.monotonic()
                 if left <= 0:
                     return False
                 look_s = LOOK_S if sleeper.acquire(timeout=min(left, look_s)) else min(2 * look_s, LOOK_MAX_S)
-            return True
         finally:
             self._waiting.pop(sleeper, None)

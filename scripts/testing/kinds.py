@@ -14,6 +14,7 @@ from typing import Any
 
 import apt
 import browser
+import check_python
 import frontend
 import suites
 
@@ -225,7 +226,18 @@ PYTHONPATH="$PWD/build/dev:$("$0" -c 'import sysconfig; print(sysconfig.get_path
 """
 ENGINES = {"ray": ".venv-bench-ray/bin/ray", "dask": ".venv-dask/bin/dask"}
 
+OTHER_PYTHONS = ("3.12", "3.13")  # beside the one that runs all tests
+
 NIGHTLY = [
+    *(
+        Kind(
+            f"python {version}",
+            [sys.executable, "scripts/check_python.py", version],
+            5400,
+            partial(check_python.missing, version),
+        )
+        for version in OTHER_PYTHONS
+    ),
     *(
         Kind(f"{name} as an engine", ["sh", "-c", ON_ENGINE, sys.executable, name, program], 1800, in_tree=True)
         for name, program in ENGINES.items()

@@ -151,6 +151,8 @@ def test_a_metaclass_with_keywords_of_its_own(cell: dict[str, Any], elsewhere: C
     final = type(row)
     assert row is not cell["Row"] and (row.column, row.table, row.prepared) == (3, "rows", True)
     assert final.made == ["Row"]
+    lines = [getattr(cls, "__firstlineno__", None) for cls in (row, cell["Row"])]  # as of Python 3.13
+    assert lines[0] == lines[1]
     with pytest.raises(AttributeError, match="column is final"):
         row.column = 4
     assert final("New", (), {"column": 1}, table="new").table == "new"

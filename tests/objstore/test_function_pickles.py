@@ -119,6 +119,7 @@ def test_an_object_with_all_of_them(name: str, cell: dict[str, Any], travelled: 
     assert (grid.total, grid.scaled(4), grid.show(1)) == (6, 12, "int")
     back = travelled(grid)
     assert vars(back)["total"] == 6 and (back.scaled(4), back.show(1), back.show("")) == (12, "int", "any")
+    assert (travelled(grid.show)(1), travelled(back.show)("")) == ("int", "any")
     assert back.own(1) == 2 and back.own.__wrapped__.__self__ is back
     assert travelled(grid.scaled)(5) == 15
     if name == "Derived":

@@ -171,6 +171,29 @@ def test_what_is_missing_is_said_before_anything_begins(runner: Any, capsys: pyt
     assert "THE SECOND TESTS WERE NOT RUN: no such program" in runner.summary.what_failed([outcome], in_ci=True)
 
 
+def test_another_python_is_found_by_its_name_or_its_variable(
+    runner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def program(name: str, says: str) -> str:
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\necho {says}\n")
+        path.chmod(0o700)
+        return str(path)
+
+    missing = runner.kinds.check_python.missing
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert missing("3.99") == ("no Python 3.99: have python3.99 on PATH, or CELLMESH_PYTHON_3_99 name the program")
+    program("python3.99", "3.11")
+    assert missing("3.99")
+    monkeypatch.setenv("CELLMESH_PYTHON_3_99", program("another", "3.99"))
+    assert not missing("3.99")
+    monkeypatch.delenv("CELLMESH_PYTHON_3_99")
+    program("python3.99", "3.99")
+    assert not missing("3.99")
+    for version in runner.kinds.OTHER_PYTHONS:  # pins are what such a run installs
+        assert (ROOT / f"scripts/pins/{version}.txt").exists()
+
+
 def test_a_check_that_passed_runs_again_when_what_it_reads_has_changed(
     runner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,6 +53,8 @@ def unpickle_value(data: Any, buffers: list[Any]) -> Any:
 
 # ---- comparing values
 
+NOT_TRIVIALLY_COPYABLE = 0x100  # of NumPy's flags of dtypes
+
 
 def describe(value: Any, seen: dict[int, int] | None = None) -> Any:
     """Everything about a value that a program could tell: exact types, bits, which mutable objects are one."""
@@ -73,7 +75,9 @@ def describe(value: Any, seen: dict[int, int] | None = None) -> Any:
         return (kind, sorted(map(repr, value)))
     if isinstance(value, np.dtype):
         fields = [(name, describe(value.fields[name][0], seen), *value.fields[name][1:]) for name in value.names or ()]
-        layout = (value.str, value.flags, value.alignment, value.isalignedstruct, value.subdtype)
+        # NumPy 2.5 notes in a dtype that it loads how it may be copied, and not in each that it makes otherwise.
+        flags = value.flags & ~NOT_TRIVIALLY_COPYABLE
+        layout = (value.str, flags, value.alignment, value.isalignedstruct, value.subdtype)
         return (value, layout, fields)
     if isinstance(value, np.ndarray):
         if value.dtype.byteorder == ">":  # we keep it; pickle, where it sends no buffer, does not

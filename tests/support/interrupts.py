@@ -63,6 +63,7 @@ def _interrupted(action: Callable[[], object], number: int) -> bool:
     handler, tracing, hook = signal.signal(signal.SIGINT, interrupt), sys.gettrace(), sys.unraisablehook
     sys.unraisablehook = report
     try:
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 looks when tracing begins whether any frame wants them
         sys.settrace(count)
         action()
         sys.settrace(tracing)  # here Python looks at what was noted last
