@@ -2,7 +2,7 @@
 
 import { duration, integer, short, size } from '../i18n/format';
 import { __ } from '../i18n/translate';
-import { type NodeLabel, type Sample, State } from '../protocol/messages';
+import { type LineState, type NodeLabel, type Sample, State } from '../protocol/messages';
 import type { TaskGraph } from './graph';
 
 export interface MachineFacts {
@@ -92,15 +92,32 @@ export function machinesOf(graph: TaskGraph, at: number): MachineFacts[] {
   return [...facts.values()];
 }
 
-/** What has become of a machine. */
-export function machineState({ node, label: { state, reason, ended } }: MachineFacts): string {
+/** What has become of a machine; of an engine, of the line to it. */
+export function machineState({ node, label: { state, reason, ended, line, line_since } }: MachineFacts): string {
   switch (state) {
-    case 'dead':
-      return [__('lost at %1', duration(ended)), reason].filter(Boolean).join(': ');
+    case 'dead': {
+      const [gone, at] = [line === 'lost', duration(ended)];
+      return [gone ? __('given up at %1, it is tried from the beginning', at) : __('lost at %1', at), reason]
+        .filter(Boolean)
+        .join(': ');
+    }
     case 'draining':
       return __('takes nothing new');
     default:
-      return node ? __('alive') : __('this machine');
+      return lineState(line, line_since) || (node ? __('alive') : __('this machine'));
+  }
+}
+
+function lineState(line: LineState, since: number): string {
+  switch (line) {
+    case 'connected':
+      return __('connected');
+    case 'slow':
+      return __('no answer since %1', duration(since));
+    case 'broken':
+      return __('line broken since %1, it is tried again', duration(since));
+    default:
+      return '';
   }
 }
 
