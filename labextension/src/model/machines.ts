@@ -131,42 +131,33 @@ export function isMachine(label: NodeLabel): boolean {
   return label.memory > 0;
 }
 
-/** Shares of what there is, with words: processors, memory, store; NaN: not known. */
+/** Shares of what there is, with words: processors, memory, store; NaN: not known, as of an engine. */
 export function loads({
   label,
   now
 }: MachineFacts): { key: string; title: string; share: number; brief: string; words: string }[] {
-  const isKnown = isMachine(label);
   const load = (key: string, title: string, share: number, brief: string, words: string) => ({
     key,
     title,
-    share: now && !isKnown ? Number.NaN : Math.min(1, share || 0),
-    brief: now ? (isKnown ? brief : '–') : '',
+    share: Math.min(1, share || 0),
+    brief: now ? brief : '',
     words: now ? words : ''
   });
   const { load: busy = 0, cpus = 0, memory = 0, store = 0 } = now ?? {};
   const [percent, taken, there] = [Math.round(100 * busy), short(cpus), short(label.cpus)];
+  if (label.window > 0 || (now && !isMachine(label))) {
+    const words = now ? __('tasks have %1 of %2', taken, there) : '';
+    return [{ key: 'cpu', title: __('CPU'), share: Number.NaN, brief: words, words }];
+  }
   return [
-    load(
-      'cpu',
-      __('CPU'),
-      busy,
-      `${percent} %`,
-      isKnown ? __('%1 % busy, tasks have %2 of %3', percent, taken, there) : __('tasks have %1 of %2', taken, there)
-    ),
+    load('cpu', __('CPU'), busy, `${percent} %`, __('%1 % busy, tasks have %2 of %3', percent, taken, there)),
     load(
       'memory',
       __('Memory'),
       memory / label.memory,
       size(memory),
-      isKnown ? __('%1 of %2', size(memory), size(label.memory)) : __('not known')
+      __('%1 of %2', size(memory), size(label.memory))
     ),
-    load(
-      'store',
-      __('Store'),
-      store / label.store,
-      size(store),
-      isKnown ? __('%1 of %2', size(store), size(label.store)) : __('not known')
-    )
+    load('store', __('Store'), store / label.store, size(store), __('%1 of %2', size(store), size(label.store)))
   ];
 }

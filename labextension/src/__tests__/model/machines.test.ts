@@ -188,9 +188,7 @@ test('what was sent and has not begun waits there; of a cluster of others no loa
   expect([dask.running, dask.sent]).toEqual([1, 1]);
   expect(underWay(dask)).toBe('2 of at most 1,000 under way');
   expect(loads(dask).map(({ share, brief, words }) => [share, brief, words])).toEqual([
-    [Number.NaN, '–', 'tasks have 1 of 2'],
-    [Number.NaN, '–', 'not known'],
-    [Number.NaN, '–', 'not known']
+    [Number.NaN, 'tasks have 1 of 2', 'tasks have 1 of 2']
   ]);
   expect(arrange(graph, SCALE, 1000, 8).bars.map(({ row }) => row)).toEqual([0]);
   expect(story(graph, 1, 8)).toContain('sent to dask');

@@ -154,7 +154,7 @@ function Machines({ graph, at, colour }: { graph: TaskGraph; at: number; colour:
             </div>
             {label.window > 0 && (
               <div class="cm-machine-work">
-                <span>{underWay(facts)}</span>
+                {!isLost && <span>{underWay(facts)}</span>}
                 <span>{[label.address, label.dashboard].filter(Boolean).join('  ·  ')}</span>
               </div>
             )}
