@@ -300,9 +300,9 @@ export class Simulation {
                   ended: Number.POSITIVE_INFINITY,
                   window: 0,
                   dashboard: '',
-          address: '',
-          line: '' as const,
-          line_since: 0
+                  address: '',
+                  line: '' as const,
+                  line_since: 0
                 }
               ]
             ]

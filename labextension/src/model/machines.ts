@@ -151,13 +151,7 @@ export function loads({
   }
   return [
     load('cpu', __('CPU'), busy, `${percent} %`, __('%1 % busy, tasks have %2 of %3', percent, taken, there)),
-    load(
-      'memory',
-      __('Memory'),
-      memory / label.memory,
-      size(memory),
-      __('%1 of %2', size(memory), size(label.memory))
-    ),
+    load('memory', __('Memory'), memory / label.memory, size(memory), __('%1 of %2', size(memory), size(label.memory))),
     load('store', __('Store'), store / label.store, size(store), __('%1 of %2', size(store), size(label.store)))
   ];
 }
