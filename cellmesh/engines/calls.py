@@ -120,8 +120,8 @@ def parcel_of(
     calls: Sequence[Call], work: bytes, blobs: list[Blob], bundle: Bundle | None, is_quick: bool = False
 ) -> Parcel:
     """What the engine is given of a call, or of several that go together. `work`: what their pocket is; `blobs`: what
-    is large of that. `is_quick`: it is of a function whose last runs were quick, and so without large results; each that
-    is expected is one more value for an engine to keep."""
+    is large of that. `is_quick`: it is of a function whose last runs were quick, and so without large results; each
+    that is expected is one more value for an engine to keep."""
     task, left, is_packed = calls[0].task, calls[0].n_left, len(calls) > 1
     by_exceptions = bool(task.flags & TASK_FLAG_RETRY_EXCEPTIONS)  # then the pocket tries again, and counts
     return Parcel(
