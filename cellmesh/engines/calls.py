@@ -116,12 +116,9 @@ def to_send(call: Call, actor: Key | None) -> Task:
     return sent if actor is None else replace(sent, actor=Ref(*actor, yours=True))
 
 
-def parcel_of(
-    calls: Sequence[Call], work: bytes, blobs: list[Blob], bundle: Bundle | None, is_quick: bool = False
-) -> Parcel:
+def parcel_of(calls: Sequence[Call], work: bytes, blobs: list[Blob], bundle: Bundle | None) -> Parcel:
     """What the engine is given of a call, or of several that go together. `work`: what their pocket is; `blobs`: what
-    is large of that. `is_quick`: it is of a function whose last runs were quick, and so without large results; each
-    that is expected is one more value for an engine to keep."""
+    is large of that."""
     task, left, is_packed = calls[0].task, calls[0].n_left, len(calls) > 1
     by_exceptions = bool(task.flags & TASK_FLAG_RETRY_EXCEPTIONS)  # then the pocket tries again, and counts
     return Parcel(
@@ -129,7 +126,7 @@ def parcel_of(
         blobs,
         in_units(task.demand),
         1 if by_exceptions or is_packed else left + 1 if left >= 0 else ANY_NUMBER,
-        0 if is_packed or is_quick else task.n_returns,
+        0 if is_packed else task.n_returns,
         is_packed,
         limits=limits_for(task),
         group=0 if task.actor is None else task.group,

@@ -68,10 +68,6 @@ class Packing:
         """A call of that has run."""
         self._known(function).runs.append(ran_s)
 
-    def is_quick(self, function: Key) -> bool:
-        """Whether its runs are known to be quick."""
-        return _quick_run_s(self._known(function)) is not None
-
     def add(self, number: int, function: Key, kind: Kind) -> None:
         """A call can begin."""
         self._lines.setdefault(kind, {})[number] = function
@@ -112,7 +108,7 @@ class Packing:
             quick: list[tuple[int, float]] = []
             for number, key in line.items():
                 function = self._known(key)
-                if (ran_s := _quick_run_s(function)) is not None:
+                if len(function.runs) >= N_KNOWN and (ran_s := median(function.runs)) < QUICK_S:
                     quick.append((number, ran_s + EACH_S))
                 elif self._may_go(function, n_workers):
                     parcels.append([number])
@@ -159,12 +155,6 @@ class Packing:
                 del self._functions[next(iter(self._functions))]
             function = self._functions[key] = Function()
         return function
-
-
-def _quick_run_s(function: Function) -> float | None:
-    """How long one of its runs takes, in seconds; None: it is not quick, or not known."""
-    is_known = len(function.runs) >= N_KNOWN
-    return ran_s if is_known and (ran_s := median(function.runs)) < QUICK_S else None
 
 
 def packed(calls: list[tuple[int, float]], n_workers: int) -> list[list[int]]:

@@ -253,9 +253,7 @@ class EnginePeer(HeardCalls):
         sent = [to_send(call, None if living is None else living.name) for call in calls]
         about = None if task.bundle is None else Ref(*calls[0].needs[-1])
         work = encode(Work(self._session, self._namespace, sent, given, about))
-        is_quick = calls[0].kind is not None and self._packing.is_quick(calls[0].needs[0])
-        bundle = None if task.bundle is None else self._bundles.of(task.bundle)
-        parcel = parcel_of(calls, work, blobs, bundle, is_quick)
+        parcel = parcel_of(calls, work, blobs, None if task.bundle is None else self._bundles.of(task.bundle))
         if task.creates is not None:
             handle = self._engine.create_actor(parcel, in_units(task.hold))
         elif living is not None:

@@ -196,7 +196,7 @@ def test_a_call_is_cancelled_by_its_host_unless_it_has_begun(engine: tuple[Any, 
 
 def test_a_host_passes_over_what_was_cancelled_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(shutdown=None))
-    monkeypatch.setattr(ray_engine, "_run", lambda number, n_results, data, blobs: data)
+    monkeypatch.setattr(ray_engine, "run_parcel", lambda number, n_results, data: data)
     host = ray_engine.ActorHost("name")
     assert host.run(1, 1, b"begin") == b"begin"
     assert host.cancel(2)

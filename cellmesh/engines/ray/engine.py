@@ -16,7 +16,6 @@ import atexit
 import itertools
 import os
 import signal
-import struct
 import threading
 import uuid
 from collections import deque
@@ -64,9 +63,6 @@ from .host import AGAIN_S, ConcurrentHost, HostLine, returned
 from .joining import check_listens, joined
 
 PREFIX = "ray:"
-# Before a parcel's data: its number, and how many large results it has. Each argument by itself is one more that Ray
-# packs and unpacks.
-HEAD = struct.Struct("<qi")
 NODES_S = 2.0  # how often to look which machines there are
 SLOW_S = 5.0  # without an answer to that, after which people are told
 AUTO = (
@@ -162,14 +158,14 @@ class ActorHost:
         atexit.unregister(ray.shutdown)  # among what runs when an actor ends itself, which it is yet to tell
 
     def run(self, number: int, n_results: int, data: bytes, *blobs: Any) -> Any:
-        """See `_run`; nothing, if it was cancelled."""
+        """See `run_parcel`; nothing, if it was cancelled."""
         with self._lock:
             self._latest = number
             if number in self._cancelled:
                 self._cancelled.discard(number)
                 return [None] * (1 + n_results) if n_results else None
         process_exit.before_exit = self._note_exit
-        return _run(0, n_results, data, blobs)
+        return run_parcel(0, n_results, data, *blobs)
 
     def hear(self, message: bytes) -> None:
         """Tell its pocket something. In a concurrency group of its own."""
@@ -199,13 +195,8 @@ class ActorHost:
             ray.get(the_office(ray).note_left.remote(self._name))
 
 
-def run_parcel(headed: bytes, *blobs: Any) -> Any:
-    """A Ray task: runs a parcel, behind its `HEAD`; see `returned`."""
-    number, n_results = HEAD.unpack_from(headed)
-    return _run(number, n_results, memoryview(headed)[HEAD.size :], blobs)
-
-
-def _run(number: int, n_results: int, data: bytes | memoryview, blobs: Sequence[Any]) -> Any:
+def run_parcel(number: int, n_results: int, data: bytes, *blobs: Any) -> Any:
+    """A Ray task: runs a parcel; see `returned`."""
     if threading.current_thread() is threading.main_thread():  # what Ray interrupts, and it may be called at any time
         signal.signal(signal.SIGINT, _interrupt)
     return returned(pocket.run(data, [memoryview(blob).cast("B") for blob in blobs], OfficeLine(number)), n_results)
@@ -482,8 +473,7 @@ class RayEngine(TaskEngine):
         """Have a parcel run."""
         number = next(self._numbers)
         blobs = [self._blobs[blob] for blob in parcel.blobs]
-        headed = HEAD.pack(number, parcel.n_results) + parcel.data
-        refs = self._task_for(parcel).remote(headed, *blobs)
+        refs = self._task_for(parcel).remote(number, parcel.n_results, parcel.data, *blobs)
         self._runs[number] = refs = refs if isinstance(refs, list) else [refs]
         refs[0].future().add_done_callback(partial(self._ended, number, parcel.most_runs))
         return number

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pytest
 from cellmesh.scheduler.cluster import messages as m
 from engines.home import Home, Tree
 
 from cellmesh.engines import news
 from cellmesh.engines.batch import Batch
 from cellmesh.engines.calls import kind_of
-from cellmesh.engines.fake_engine import FakeEngine, Faults
-from cellmesh.engines.interface import Handle, Parcel
+from cellmesh.engines.fake_engine import Faults
 from cellmesh.engines.packing import (
     EACH_S,
     FILL_S,
@@ -90,15 +88,6 @@ def test_who_has_nothing_to_do_gets_some_but_not_for_nothing() -> None:
     assert packed([], 4) == []
     assert packed([(1, 5.0), (2, 5.0)], 1) == [[1], [2]], "one that is longer than a parcel is one"
     assert FILL_S > SPREAD_S > EACH_S
-
-
-def test_a_function_is_quick_once_that_is_known() -> None:
-    line = Line()
-    line.know(F, *[0.0] * (N_KNOWN - 1))
-    assert not line.packing.is_quick(F)
-    line.know(F, 0.0)
-    line.know(G, *[QUICK_S] * N_KNOWN)
-    assert (line.packing.is_quick(F), line.packing.is_quick(G)) == (True, False)
 
 
 def test_only_calls_that_want_the_same_go_together() -> None:
@@ -247,21 +236,6 @@ def test_calls_that_come_together_go_together_and_each_is_answered() -> None:
     home.drain()
     assert len(home.packed) == 50
     assert set(home.runs.values()) == {1}
-    home.end()
-
-
-def test_of_a_quick_function_no_large_result_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
-    home, expected, submit = Home(0, Faults()), list[int](), FakeEngine.submit
-
-    def note(engine: FakeEngine, parcel: Parcel) -> Handle:
-        expected.append(parcel.n_results)
-        return submit(engine, parcel)
-
-    monkeypatch.setattr(FakeEngine, "submit", note)
-    for _ in range(1 + N_KNOWN):
-        home.submit_with([home.functions[2], home.make(Tree(b"small"))], 3)
-        home.drain()
-    assert expected == [*[1] * N_KNOWN, 0]
     home.end()
 
 
