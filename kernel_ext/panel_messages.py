@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast, get
 
 import msgspec
 
-from ..observe.states import ACTORS, NODES, OBJECTS, PLACES, UNKNOWN, Kind, State
+from ..observe.states import ACTORS, LINES, NODES, OBJECTS, PLACES, UNKNOWN, Kind, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,6 +170,7 @@ def _named(name: str, words: Sequence[str] | None = None) -> msgspec.Meta:
 
 ActorState = Annotated[str, _named("ActorState", ACTORS)]
 NodeState = Annotated[str, _named("NodeState", NODES)]
+LineState = Annotated[str, _named("LineState", LINES)]
 ObjectState = Annotated[str, _named("ObjectState", OBJECTS)]
 Place = Annotated[str, _named("Place", PLACES)]
 WorkerState = Annotated[Literal["idle", "busy", "blocked", "actor", "dead", "remote"], _named("WorkerState")]
@@ -225,7 +226,7 @@ class NodeLabel(msgspec.Struct, frozen=True):
 
     For machines other than this one: its number `id` in the cluster; its `state` and the `reason` for it; the seconds
     of the session at which it was seen first (`since`) and last (`ended`). For an engine, how many tasks may be under
-    way there (`window`), and where people look at it.
+    way there (`window`), where people look at it, its `address`, and the state of the line to it, since when.
     """
 
     name: str
@@ -240,6 +241,9 @@ class NodeLabel(msgspec.Struct, frozen=True):
     ended: Ended = None
     window: Annotated[Count, LATER] = 0
     dashboard: Annotated[str, LATER] = ""
+    address: Annotated[str, LATER] = ""
+    line: Annotated[LineState, LATER] = ""
+    line_since: Annotated[float, LATER] = 0.0
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):

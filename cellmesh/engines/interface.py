@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 from ..errors import engine_limits as limits
 from ..exceptions import EngineUnsupportedError
 from ..scheduler.cluster.messages import Spread
+from ..scheduler.ipc.messages import EngineLine
 
 Handle = Hashable
 """The engine's own for a parcel that is under way."""
@@ -204,9 +205,10 @@ class NodesChanged:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something that people should read. Changes nothing."""
+    """Something that people should read, if there is a `text`. `line`: what has become of the line to the engine."""
 
-    text: str
+    text: str = ""
+    line: EngineLine | None = None
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ class EngineProcess:
                 if isinstance(event, NodesChanged):
                     self._say_nodes()
                 elif isinstance(event, Notice):
-                    self._line.send(EngineSays(event.text[:MAX_TEXT_CHARS]))
+                    self._line.send(EngineSays(event.text[:MAX_TEXT_CHARS], event.line))
                 else:
                     peer.told(event)
             wait_s = peer.flush() or SWEEP_S

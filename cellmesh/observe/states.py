@@ -76,6 +76,7 @@ ACTORS, OBJECTS = ACTOR_STATES, OBJECT_STATES
 WORKERS = ("starting", "idle", "busy", "blocked", "actor", "attached")
 JOBS = ("running", "ended", "lost")
 NODES = ("alive", "draining", "dead")
+LINES = ("", "connected", "slow", "broken", "lost")  # to an engine, see `EngineState`; "": to none, or a former one
 PLACES = ("memory", "shared", "disk", "slot")  # where an object's value lies; in its slot there are no bytes of its own
 PLACEMENT_GROUPS = ("pending", "reserved", "removed")
 

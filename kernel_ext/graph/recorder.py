@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from msgspec import structs
 
 from ...exceptions import CellmeshError, SessionError
 from ...observe.function_names import name_of
@@ -25,6 +26,7 @@ from ...scheduler.ipc.messages import (
     ClusterReply,
     ClusterRequest,
     CollectivesBegin,
+    EngineState,
     Message,
     TaskFailed,
     WorkerDied,
@@ -270,6 +272,10 @@ class Recorder:
             with self.lock:
                 self._note_nodes(message)
             self.want()
+        elif isinstance(message, EngineState):
+            with self.lock:
+                self._note_engine(message)
+            self.want()
 
     def _note_nodes(self, message: ClusterReply) -> None:
         """What is known of other machines: who they are, and what they do while there is work."""
@@ -283,7 +289,6 @@ class Recorder:
             ended = (
                 None if row.state != "dead" else known.ended if known and known.ended is not None else round(at_s, 2)
             )
-            engine = None if row.is_here or row.memory_size else self.session.engine
             self.samples.nodes[number] = NodeLabel(
                 called[row.node],
                 row.total.get("CPU", 0.0),
@@ -295,8 +300,6 @@ class Recorder:
                 row.reason,
                 round(at_s, 2) if is_new or known is None else known.since,
                 ended,
-                0 if engine is None else engine.window,
-                "" if engine is None else engine.dashboard,
             )
             if not row.is_here and ended is None and self._is_busy and row.silent_s >= 0:
                 taken = {name: max(0.0, row.total.get(name, 0.0) - row.free.get(name, 0.0)) for name in ("CPU", "GPU")}
@@ -312,6 +315,23 @@ class Recorder:
                         queued=row.n_queued,
                     )
                 )
+        if self.session.engine is not None:
+            self._note_engine(self.session.engine)
+
+    def _note_engine(self, engine: EngineState) -> None:
+        """What is known of the session's engine. Each life of its process is a machine, whose line was lost with it."""
+        labels, address = self.samples.nodes, self.session.config.cluster or ""
+        lives = [number for number, label in labels.items() if number != THIS_NODE and not label.memory]
+        for number in lives:
+            is_now = number == max(lives) and (labels[number].state == "dead") == (engine.line == "lost")
+            labels[number] = structs.replace(
+                labels[number],
+                window=engine.window,
+                dashboard=engine.dashboard,
+                address=address,
+                line=engine.line if is_now else "",
+                line_since=round(max(0.0, engine.since - self.unix_time(0.0)), 2) if is_now else 0.0,
+            )
 
     # --- the reader
 

@@ -299,7 +299,10 @@ export class Simulation {
                   since: 0,
                   ended: Number.POSITIVE_INFINITY,
                   window: 0,
-                  dashboard: ''
+                  dashboard: '',
+                  address: '',
+                  line: '' as const,
+                  line_since: 0
                 }
               ]
             ]

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from ..ipc.messages import EngineErrorKind, Name, Text
+from ..ipc.messages import EngineErrorKind, EngineLine, Name, Text
 from .messages import MAX_NODES, Message, Shares, ToPeer
 
 
@@ -41,9 +41,11 @@ class EngineUsed(Message, frozen=True, tag="engine_used"):
 
 
 class EngineSays(Message, frozen=True, tag="engine_says"):
-    """Process -> agent: a sentence for the people at this node."""
+    """Process -> agent: a sentence for the people at this node; "": none. `line`: what has become of the line to the
+    engine."""
 
     text: Text
+    line: EngineLine | None = None
 
 
 class EngineDown(Message, frozen=True, tag="engine_down"):

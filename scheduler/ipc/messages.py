@@ -362,12 +362,16 @@ class ClusterReply(Message, frozen=True, tag="cluster_reply"):
 
 
 EngineErrorKind = Literal["unreachable", "version", "unsupported", "other"]
+# Of the line to an engine: it answers; it has not for a while; it is broken, and tried again, while what runs goes on;
+# it was given up with all that was under way, and the engine is tried from the beginning.
+EngineLine = Literal["connected", "slow", "broken", "lost"]
 
 
 class EngineState(Message, frozen=True, tag="engine_state"):
     """Agent -> local scheduler -> every driver: what is known of the session's engine, whenever that changes. `lacks`:
     what calls may ask for and it cannot do. `lost`: why it takes no tasks; "": it does. `kind`: what kind of error that
-    is. `window`: how many tasks may be under way there; `dashboard`: where people look at it."""
+    is. `window`: how many tasks may be under way there; `dashboard`: where people look at it. `line`: of the line to
+    it, since the Unix time `since`."""
 
     name: Name
     lacks: list[Name] = []
@@ -375,6 +379,8 @@ class EngineState(Message, frozen=True, tag="engine_state"):
     kind: EngineErrorKind = "other"
     window: int = 0
     dashboard: Text = ""
+    line: EngineLine = "connected"
+    since: float = 0.0
 
 
 class Shutdown(Message, frozen=True, tag="shutdown"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import signal
 from collections.abc import Callable, Sequence
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from cellmesh.engines.addresses import address_of, prefix_of
+from cellmesh.engines.dask import engine
+from cellmesh.engines.dask.engine import DaskEngine
 from cellmesh.engines.dask.host import CANCEL, END, KILL, RUN, SAY, Host, Order
 from cellmesh.engines.dask.terms import (
     BegunTooOften,
@@ -22,7 +25,7 @@ from cellmesh.engines.dask.terms import (
     nodes_of,
 )
 from cellmesh.engines.dask.worker import CANCELLED, ENDED, LOST, OVER, Kept
-from cellmesh.engines.interface import EngineNode, Outcome, Over
+from cellmesh.engines.interface import EngineNode, Event, Notice, Outcome, Over
 from cellmesh.exceptions import EngineError
 
 SMALL, LARGE = Worker("small", 1, {}), Worker("large", 4, {"GPU": 2.0})
@@ -194,6 +197,27 @@ def test_a_host_that_is_killed_begins_nothing_more_and_tells_whoever_wants_to_kn
     orders = [Order(RUN, 1, b"begin"), Order(KILL)]
     assert told_by_host(*orders) == ([(OVER, 0, b"", -signal.SIGKILL)], 0)
     assert told_by_host(*orders, is_wanted=False) == ([], 0)
+
+
+def test_a_scheduler_that_takes_its_time_is_told_of_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "SLOW_S", 0.0)
+    made, told, answers = DaskEngine(), list[Event](), asyncio.Event()
+
+    def tell(event: Event) -> None:
+        told.append(event)
+        answers.set()
+
+    async def look() -> tuple[int, dict[str, Worker]]:
+        await answers.wait()
+        return 3, {}
+
+    monkeypatch.setattr(made, "_tell", tell)
+    monkeypatch.setattr(made, "_look", look)
+    try:
+        assert made._loop.run_until_complete(made._look_patiently()) == (3, {})
+    finally:
+        made._loop.close()
+    assert told == [Notice(line="slow"), Notice(line="connected")]
 
 
 def test_its_dashboard_is_on_the_schedulers_machine() -> None:

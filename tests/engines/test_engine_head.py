@@ -192,6 +192,19 @@ def test_the_status_has_both() -> None:
     assert (said.number, said.n_asked, said.n_granted) == (7, 5000 - LEAST_WINDOW, LEAST_WINDOW)
 
 
+def test_the_status_has_the_last_lives_of_an_engine_that_are_over() -> None:
+    made, n = head(), engine_head.N_FORMER
+    down(made, "it has gone")
+    for number in range(n):
+        up(made, member(ENGINE + 1 + number, 4), [], False)
+        down(made, f"again {number}")
+    (said,) = heard(made, StatusRequest(7))
+    assert isinstance(said, Status)
+    assert [(row.member.node, row.state, row.reason) for row in said.nodes[1:]] == [
+        (ENGINE + 1 + number, "dead", f"again {number}") for number in range(n)
+    ]
+
+
 def test_what_is_used_there_is_not_free() -> None:
     made = head()
     made.used = {"CPU": 3 * CPU}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from cellmesh.scheduler.ipc.messages import EngineState
 from cellmesh.scheduler.system import processes
 from support.flags import Flag
 from support.waiting import wait_until
@@ -181,6 +183,22 @@ def test_what_people_are_shown_of_an_engine_is_known_here(start: Callable[..., M
     start(num_cpus=0)
     engine = current().engine
     assert (engine.name, engine.window, engine.dashboard) == ("fake", 1000, "http://fake")
+    assert (engine.line, abs(time.time() - engine.since) < PATIENCE_S) == ("connected", True)
+
+
+def test_the_line_to_an_engine_is_lost_until_its_next_process_is_there(start: Callable[..., ModuleType]) -> None:
+    start()
+    lines: list[tuple[str, int, str]] = []
+
+    def hear(message: object) -> None:
+        if isinstance(message, EngineState):
+            lines.append((message.line, message.window, message.lost))
+
+    forget = current().node.link.add_listener(hear)
+    os.kill(wait_until(engine_process), signal.SIGKILL)
+    wait_until(lambda: len(lines) == 2, deadline=PATIENCE_S)
+    forget()
+    assert lines == [("lost", 1000, ""), ("connected", 1000, "")]
 
 
 def test_what_has_room_here_runs_here(start: Callable[..., ModuleType]) -> None:

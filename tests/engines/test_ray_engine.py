@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+import threading
 from types import SimpleNamespace
 
 import pytest
 
-from cellmesh.engines.ray import joining
+from cellmesh.engines.interface import EngineNode, Event, Notice
+from cellmesh.engines.ray import engine, joining
 from cellmesh.engines.ray.engine import amounts_of, failure_of
 from cellmesh.engines.ray.joining import NotServed, check_listens, environment_of, joined
 from cellmesh.exceptions import EngineUnreachableError
@@ -47,6 +49,24 @@ def test_the_failure_within_a_task_of_rays_counts() -> None:
     error = RayTaskError("long")
     error.cause = ModuleNotFoundError("No module named 'cellmesh'")
     assert failure_of(EXCEPTIONS, error) == ("env_failed", "ModuleNotFoundError: No module named 'cellmesh'")
+
+
+def test_a_head_that_takes_its_time_is_told_of_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "SLOW_S", 0.0)
+    made, told, answers = engine.RayEngine(), list[Event](), threading.Event()
+
+    def tell(event: Event) -> None:
+        told.append(event)
+        answers.set()
+
+    def machines() -> list[EngineNode]:
+        answers.wait()
+        return []
+
+    monkeypatch.setattr(made, "_tell", tell)
+    monkeypatch.setattr(made, "_machines", machines)
+    assert made._look_patiently() == []
+    assert told == [Notice(line="slow"), Notice(line="connected")]
 
 
 def test_packages_that_are_sent_come_before_what_the_job_is_to_have() -> None:

@@ -43,6 +43,7 @@ from ..interface import (
     Handle,
     Lost,
     NodesChanged,
+    Notice,
     Parcel,
     Said,
     TaskEngine,
@@ -56,6 +57,7 @@ CONNECT_S = 10.0
 CLOSE_S = 3.0
 AGAIN_S = 0.01  # for the scheduler to know what it was sent
 NODES_S = 1.0  # how often to look which workers there are
+SLOW_S = 5.0  # without an answer to that, after which people are told
 # Why Dask has cancelled all that this process has there.
 LOST_ALL = ("scheduler-connection-lost", "scheduler-restart")
 
@@ -185,12 +187,23 @@ class DaskEngine(TaskEngine):
         most_failures, workers = await self._client.run_on_scheduler(look)
         return most_failures, {address: Worker(*worker) for address, worker in workers.items()}
 
+    async def _look_patiently(self) -> tuple[int, dict[str, Worker]]:
+        """Tell people of a scheduler that takes its time."""
+        is_slow = self._loop.call_later(SLOW_S, self._say, Notice(line="slow"))
+        try:
+            found = await self._look()
+        finally:
+            is_slow.cancel()
+        if self._loop.time() >= is_slow.when():
+            self._say(Notice(line="connected"))
+        return found
+
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(NODES_S)
             if self._client.status != "running":  # it tries to connect again, without what was under way
                 raise EngineUnreachableError("the connection with the scheduler is lost")
-            _, found = await self._look()
+            _, found = await self._look_patiently()
             if found != self._workers:
                 self._workers = found
                 self._actors.look(found)

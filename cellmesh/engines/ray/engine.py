@@ -51,6 +51,7 @@ from ..interface import (
     Handle,
     Lost,
     NodesChanged,
+    Notice,
     Parcel,
     Said,
     SetAside,
@@ -63,6 +64,7 @@ from .joining import check_listens, joined
 
 PREFIX = "ray:"
 NODES_S = 2.0  # how often to look which machines there are
+SLOW_S = 5.0  # without an answer to that, after which people are told
 AUTO = (
     '"ray:auto" is the cluster of this machine, as `ray start` begins it; "ray://HOST:10001", with Ray Client\'s port, '
     "is for machines that are not of the cluster"
@@ -415,10 +417,30 @@ class RayEngine(TaskEngine):
             if node["Alive"]
         ]
 
+    def _look_patiently(self) -> list[EngineNode]:
+        """Tell people of a head that takes its time, as one that begins again."""
+        told = list[Event]()
+
+        def tell_slow() -> None:
+            told.append(Notice(line="slow"))
+            self._tell(told[0])
+
+        is_slow = threading.Timer(SLOW_S, tell_slow)
+        is_slow.daemon = True
+        is_slow.start()
+        try:
+            found = self._machines()
+        finally:
+            is_slow.cancel()
+        is_slow.join()  # it tells, or never will
+        if told:
+            self._tell(Notice(line="connected"))
+        return found
+
     def _watch(self) -> None:
         while not self._closes.wait(NODES_S):
             try:
-                found = self._machines()
+                found = self._look_patiently()
             except Exception as error:  # whatever a client says whose cluster has gone
                 if not self._closes.is_set():
                     self._tell(Gone(f"Ray does not answer: {first_line(error)}"))

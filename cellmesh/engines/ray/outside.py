@@ -13,7 +13,8 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from multiprocessing.connection import Connection
 from subprocess import Popen, TimeoutExpired
 from typing import Any
@@ -27,6 +28,7 @@ from .engine import RayEngine
 from .joining import NotServed
 from .relay import UNASKED_S, WAIT_S
 
+SLOW_S = WAIT_S + 5.0  # without an answer, after which people are told
 ANSWER_S = WAIT_S + 50.0  # for a request of `pieces.BATCH_BYTES`
 UP_S = 60.0  # for a process to find the relay
 AGAIN_S = 1.0  # between two that have not
@@ -49,10 +51,12 @@ class ClientProcess:
             there.close()
         self._lanes[GIVE].send(begin)
 
-    def ask(self, lane: int, request: Any) -> Any:
-        """The answer. Raises OSError or EOFError: there will be none."""
+    def ask(self, lane: int, request: Any, is_slow: Callable[[], None]) -> Any:
+        """The answer; `is_slow` is called if that takes its time. Raises OSError or EOFError: there will be none."""
         self._lanes[lane].send(request)
-        return self.answer(lane, ANSWER_S)
+        if not self._lanes[lane].poll(SLOW_S):
+            is_slow()
+        return self.answer(lane, ANSWER_S - SLOW_S)
 
     def answer(self, lane: int, patience_s: float | None) -> Any:
         """What comes next."""
@@ -84,6 +88,7 @@ class OutsideEngine(RelayEngine):
         self._process: ClientProcess | None = None  # None: there is none that answers
         self._mends = threading.Lock()
         self._closes = threading.Event()
+        self._slow = set[int]()  # lanes whose request has had no answer for a while
         self._answered_at = 0.0
 
     def open(self, address: str, options: Mapping[str, Any]) -> tuple[Facts, list[EngineNode]]:
@@ -134,22 +139,38 @@ class OutsideEngine(RelayEngine):
         if (process := self._mended()) is None:
             return None
         try:
-            answer = process.ask(lane, request)
+            answer = process.ask(lane, request, partial(self._note_slow, process, lane))
         except (EOFError, OSError):
             self._broken(process)
             return None
         self._answered_at = time.monotonic()
+        if lane in self._slow:
+            self._note_quick(lane)
         if isinstance(answer, Over):
             self._over(answer.why)
             return None
         return answer
 
+    def _note_slow(self, process: ClientProcess, lane: int) -> None:
+        with self._mends:
+            if process is self._process:
+                self._slow.add(lane)
+                self._tell(Notice(line="slow"))
+
+    def _note_quick(self, lane: int) -> None:
+        with self._mends:
+            self._slow.discard(lane)
+            if not self._slow and self._process is not None:  # else it is broken meanwhile
+                self._tell(Notice(line="connected"))
+
     def _broken(self, process: ClientProcess) -> None:
         with self._mends:
             if process is self._process and not self._closes.is_set():
                 self._process = None
+                self._slow.clear()
                 process.kill()
-                self._tell(Notice(f"The line to {self._address} is broken. It is tried again; what runs goes on."))
+                text = f"The line to {self._address} is broken. It is tried again; what runs goes on."
+                self._tell(Notice(text, "broken"))
 
     def _mended(self) -> ClientProcess | None:
         """The process; None: it is over."""
@@ -165,7 +186,7 @@ class OutsideEngine(RelayEngine):
                     found = EngineError(str(error))
                 if found is None:
                     self._process = process
-                    self._tell(Notice(f"The line to {self._address} is there again."))
+                    self._tell(Notice(f"The line to {self._address} is there again.", "connected"))
                     break
                 process.kill()
                 if isinstance(found, Over):

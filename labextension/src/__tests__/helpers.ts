@@ -128,6 +128,9 @@ export function machineLabel(name: string, more: Partial<NodeLabel> = {}): NodeL
     ended: Number.POSITIVE_INFINITY,
     window: 0,
     dashboard: '',
+    address: '',
+    line: '',
+    line_since: 0,
     ...more
   };
 }

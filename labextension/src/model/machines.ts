@@ -2,7 +2,7 @@
 
 import { duration, integer, short, size } from '../i18n/format';
 import { __ } from '../i18n/translate';
-import { type NodeLabel, type Sample, State } from '../protocol/messages';
+import { type LineState, type NodeLabel, type Sample, State } from '../protocol/messages';
 import type { TaskGraph } from './graph';
 
 export interface MachineFacts {
@@ -92,15 +92,32 @@ export function machinesOf(graph: TaskGraph, at: number): MachineFacts[] {
   return [...facts.values()];
 }
 
-/** What has become of a machine. */
-export function machineState({ node, label: { state, reason, ended } }: MachineFacts): string {
+/** What has become of a machine; of an engine, of the line to it. */
+export function machineState({ node, label: { state, reason, ended, line, line_since } }: MachineFacts): string {
   switch (state) {
-    case 'dead':
-      return [__('lost at %1', duration(ended)), reason].filter(Boolean).join(': ');
+    case 'dead': {
+      const [gone, at] = [line === 'lost', duration(ended)];
+      return [gone ? __('given up at %1, it is tried from the beginning', at) : __('lost at %1', at), reason]
+        .filter(Boolean)
+        .join(': ');
+    }
     case 'draining':
       return __('takes nothing new');
     default:
-      return node ? __('alive') : __('this machine');
+      return lineState(line, line_since) || (node ? __('alive') : __('this machine'));
+  }
+}
+
+function lineState(line: LineState, since: number): string {
+  switch (line) {
+    case 'connected':
+      return __('connected');
+    case 'slow':
+      return __('no answer since %1', duration(since));
+    case 'broken':
+      return __('line broken since %1, it is tried again', duration(since));
+    default:
+      return '';
   }
 }
 
@@ -114,42 +131,27 @@ export function isMachine(label: NodeLabel): boolean {
   return label.memory > 0;
 }
 
-/** Shares of what there is, with words: processors, memory, store; NaN: not known. */
+/** Shares of what there is, with words: processors, memory, store; NaN: not known, as of an engine. */
 export function loads({
   label,
   now
 }: MachineFacts): { key: string; title: string; share: number; brief: string; words: string }[] {
-  const isKnown = isMachine(label);
   const load = (key: string, title: string, share: number, brief: string, words: string) => ({
     key,
     title,
-    share: now && !isKnown ? Number.NaN : Math.min(1, share || 0),
-    brief: now ? (isKnown ? brief : '–') : '',
+    share: Math.min(1, share || 0),
+    brief: now ? brief : '',
     words: now ? words : ''
   });
   const { load: busy = 0, cpus = 0, memory = 0, store = 0 } = now ?? {};
   const [percent, taken, there] = [Math.round(100 * busy), short(cpus), short(label.cpus)];
+  if (label.window > 0 || (now && !isMachine(label))) {
+    const words = now ? __('tasks have %1 of %2', taken, there) : '';
+    return [{ key: 'cpu', title: __('CPU'), share: Number.NaN, brief: words, words }];
+  }
   return [
-    load(
-      'cpu',
-      __('CPU'),
-      busy,
-      `${percent} %`,
-      isKnown ? __('%1 % busy, tasks have %2 of %3', percent, taken, there) : __('tasks have %1 of %2', taken, there)
-    ),
-    load(
-      'memory',
-      __('Memory'),
-      memory / label.memory,
-      size(memory),
-      isKnown ? __('%1 of %2', size(memory), size(label.memory)) : __('not known')
-    ),
-    load(
-      'store',
-      __('Store'),
-      store / label.store,
-      size(store),
-      isKnown ? __('%1 of %2', size(store), size(label.store)) : __('not known')
-    )
+    load('cpu', __('CPU'), busy, `${percent} %`, __('%1 % busy, tasks have %2 of %3', percent, taken, there)),
+    load('memory', __('Memory'), memory / label.memory, size(memory), __('%1 of %2', size(memory), size(label.memory))),
+    load('store', __('Store'), store / label.store, size(store), __('%1 of %2', size(store), size(label.store)))
   ];
 }

@@ -70,6 +70,9 @@ export type Kind = (typeof Kind)[keyof typeof Kind];
 export const ACTOR_STATES = ['pending', 'alive', 'restarting', 'dead'] as const;
 export type ActorState = (typeof ACTOR_STATES)[number];
 
+export const LINE_STATES = ['', 'connected', 'slow', 'broken', 'lost'] as const;
+export type LineState = (typeof LINE_STATES)[number];
+
 export const MODES = ['max', 'min'] as const;
 export type Mode = (typeof MODES)[number];
 
@@ -290,7 +293,8 @@ export interface MemoryReply {
  *
  * For machines other than this one: its number `id` in the cluster; its `state` and the `reason` for it; the
  * seconds of the session at which it was seen first (`since`) and last (`ended`). For an engine, how many tasks
- * may be under way there (`window`), and where people look at it.
+ * may be under way there (`window`), where people look at it, its `address`, and the state of the line to it,
+ * since when.
  */
 export interface NodeLabel {
   name: string;
@@ -305,6 +309,9 @@ export interface NodeLabel {
   ended: number;
   window: number;
   dashboard: string;
+  address: string;
+  line: LineState;
+  line_since: number;
 }
 
 /**

@@ -32,6 +32,7 @@ import {
   type LearningArrays,
   type LearningLabel,
   type LearningPoints,
+  LINE_STATES,
   type LogLine,
   type LogsReply,
   type Loss,
@@ -259,7 +260,10 @@ export function decodeNodeLabel(value: unknown, what = 'NodeLabel'): NodeLabel {
     since: number(from['since'], 'since'),
     ended: from['ended'] === null ? Infinity : number(from['ended'], 'ended'),
     window: from['window'] === undefined ? 0 : count(from['window'], 'window'),
-    dashboard: from['dashboard'] === undefined ? '' : text(from['dashboard'], 'dashboard')
+    dashboard: from['dashboard'] === undefined ? '' : text(from['dashboard'], 'dashboard'),
+    address: from['address'] === undefined ? '' : text(from['address'], 'address'),
+    line: from['line'] === undefined ? '' : oneOf(from['line'], 'line', LINE_STATES),
+    line_since: from['line_since'] === undefined ? 0 : number(from['line_since'], 'line_since')
   };
 }
 

@@ -45,6 +45,7 @@ LEAST_WINDOW, WINDOW_PER_CPU = 1000, 64
 SILENT_S = 1e9  # nothing here is silent for so long
 REST_S = 3600.0
 NO_GROUPS = "bundles are reserved on this machine alone, and it has not so much"
+N_FORMER = 10  # lives of an engine that people are told of
 TOO_LARGE = "no machines of {} have so much, spread in that way, however long one waits"
 
 
@@ -59,6 +60,7 @@ class EngineHead(Struct):
     has_groups: bool = False
     used: Shares = {}  # there, of what the engine has
     lost: str = ""  # why there is no engine; "": there is one, or it is about to come
+    former: list[NodeStatus] = []  # lives of it that are over, for people
     window: int = LEAST_WINDOW
     lent: dict[int, int] = {}
     here: dict[int, int] = {}
@@ -91,7 +93,10 @@ def down(head: EngineHead, reason: str) -> list[FromHead]:
     engine, head.engine, head.nodes, head.lost = head.engine, None, (), reason
     head.lent.clear()
     head.used = {}
-    return [*([Lost(engine.node, reason)] if engine is not None else []), *_grant(head)]
+    if engine is None:
+        return _grant(head)
+    head.former = [*head.former, NodeStatus(engine, "dead", {}, 0, 0, 0, -1.0, reason)][-N_FORMER:]
+    return [Lost(engine.node, reason), *_grant(head)]
 
 
 # ---------------------------------------------------------------- the agent
@@ -252,5 +257,6 @@ def _status(head: EngineHead, number: int) -> Status:
     if head.engine is not None:
         free = {name: max(0, n - head.used.get(name, 0)) for name, n in head.engine.total.items()}
         rows.append(NodeStatus(head.engine, "alive", free, 0, 0, 0, 0.0))
+    rows += head.former
     asked = sum(ask.n for ask in head.asks.values())
     return Status(number, "engine", 1, rows, asked, sum(head.lent.values()))

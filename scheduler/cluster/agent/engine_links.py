@@ -16,7 +16,9 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ...ipc.messages import EngineErrorKind, EngineState
+from msgspec import structs
+
+from ...ipc.messages import EngineErrorKind, EngineLine, EngineState
 from ...ipc.spawn import spawn
 from ...ipc.transport import ConnectionLost, ProtocolError
 from ...local_scheduler.policy import backoff_s, tells_failure
@@ -165,14 +167,18 @@ class EngineLinks:
                 member = messages.Member(self._node, NOWHERE, self.key, name, total)
                 self._n_failures = 0
                 said = engine_head.up(self._head, member, nodes, grows, "placement groups" not in lacks)
-                self._tell(shell, EngineState(name, lacks, window=self._head.window, dashboard=dashboard))
+                state = EngineState(name, lacks, window=self._head.window, dashboard=dashboard)
+                self._tell(shell, state, "connected")
                 self._said += said
                 while self._said:  # it is a member before it says anything
                     shell.step(events.HeadSaid(self._attempt, self._said.popleft()))
             case EngineUsed(used):
                 self._head.used = used
-            case EngineSays(text):
-                shell.tell_drivers(text)
+            case EngineSays(text, line):
+                if text:
+                    shell.tell_drivers(text)
+                if line is not None and self._state is not None:
+                    self._tell(shell, self._state, line)
             case EngineDown(reason, kind):
                 self._reason, self._kind = reason, kind
             case messages.Output() | messages.Died() | messages.Flush() | messages.Flushed():
@@ -180,7 +186,11 @@ class EngineLinks:
             case _:
                 shell.receive(self._node, message, frame)
 
-    def _tell(self, shell: Shell, state: EngineState) -> None:
+    def _tell(self, shell: Shell, state: EngineState, line: EngineLine) -> None:
+        """Tell drivers, if there is something new; `line`: in that state since now, unless it was before."""
+        is_new = self._state is None or self._state.line != line
+        since = time.time() if is_new or self._state is None else self._state.since
+        state = structs.replace(state, line=line, since=since)
         if state != self._state:
             self._state = state
             shell.tell_engine(state)
@@ -205,10 +215,12 @@ class EngineLinks:
         self._n_failures += 1
         if self._node:
             printing.lost(self._node)
+            if self._state is not None:
+                self._tell(shell, self._state, "lost")
         else:  # it was tried in vain
             was_there = self._state is not None and not self._state.lost
-            name, lacks = (self._state.name, self._state.lacks) if self._state is not None else (self._called, [])
-            self._tell(shell, EngineState(name, lacks, reason, self._kind))
+            state = self._state or EngineState(self._called)
+            self._tell(shell, structs.replace(state, lost=reason, kind=self._kind), "lost")
             if was_there or tells_failure(self._n_failures):
                 shell.tell_drivers(f"The engine cannot be used: {reason}. It is tried again.")
         self._node = 0

@@ -35,6 +35,7 @@ class Cluster:
         self.n_not_served = 0  # first connections that come to nothing
         self.has_ended = False
         self.is_reached = True
+        self.slow = set[int]()  # lanes on which answers take their time
 
     def begin(self, begin: Begin) -> Process:
         """One more."""
@@ -64,11 +65,13 @@ class Process:
             return EngineUnreachableError("refused")
         return Over("the relay has ended") if self._cluster.has_ended else None
 
-    def ask(self, lane: int, request: Any) -> Any:
+    def ask(self, lane: int, request: Any, is_slow: Callable[[], None]) -> Any:
         cluster = self._cluster
         with cluster.changed:
             if self.is_over:
                 raise EOFError
+            if lane in cluster.slow:
+                is_slow()
             if lane == GIVE:
                 answer: Any = cluster.there.give(request)
                 while cluster.engine.work():
@@ -117,13 +120,25 @@ def test_what_was_under_way_when_the_line_broke_is_told_by_the_next(monkeypatch:
         cluster.break_line()
         second = engine.submit(Parcel(b"second", (), {"CPU": 1}))
         until(told, lambda event: event == Ended(second, b"second", []))
-        assert [event.text for event in told if isinstance(event, Notice)] == [
-            f"The line to {ADDRESS} is broken. It is tried again; what runs goes on.",
-            f"The line to {ADDRESS} is there again.",
+        assert [event for event in told if isinstance(event, Notice)] == [
+            Notice(f"The line to {ADDRESS} is broken. It is tried again; what runs goes on.", "broken"),
+            Notice(f"The line to {ADDRESS} is there again.", "connected"),
         ]
         assert sum(isinstance(event, Ended) for event in told) == 2
         new, again = (process.begin for process in cluster.processes)
         assert (new.is_new, again.is_new, again.name) == (True, False, new.name)
+
+
+def test_a_line_that_takes_its_time_is_slow_until_both_lanes_have_had_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with connected(monkeypatch) as (cluster, engine, told):
+        cluster.slow.add(GIVE)
+        first = engine.submit(Parcel(b"first", (), {"CPU": 1}))
+        until(told, lambda event: event == Ended(first, b"first", []))
+        until(told, lambda event: event == Notice(line="connected"))
+        lines = [event.line for event in told if isinstance(event, Notice)]
+        assert lines == ["slow", "connected"]
 
 
 def test_a_relay_that_has_ended_is_an_engine_that_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:

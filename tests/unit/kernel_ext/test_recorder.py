@@ -10,6 +10,7 @@ from cellmesh.kernel_ext.cells.registry import CellRegistry
 from cellmesh.kernel_ext.graph.recorder import Pace, Recorder
 from cellmesh.scheduler.ipc.link import Link
 from cellmesh.scheduler.ipc.messages import ClusterNode, ClusterReply, EngineState
+from msgspec import structs
 from support.waiting import wait_until
 
 import cellmesh as cm
@@ -74,6 +75,41 @@ def test_an_engine_has_its_window_and_its_dashboard_and_no_other_machine_has() -
             recorder._note_nodes(ClusterReply(0, [here, there]))
         labels = {label.name: (label.window, label.dashboard) for label in recorder.samples.nodes.values()}
         assert labels == {"elm": (0, ""), "ray": (1000, "http://head:8265")}
+    finally:
+        recorder.stop()
+        cm.shutdown()
+        for thread in recorder._threads:
+            thread.join()
+
+
+def test_an_engines_row_says_what_has_become_of_the_line_to_it() -> None:
+    cm.init(num_cpus=1)
+    recorder = Recorder(current(), CellRegistry())
+    try:
+        session, begun = current(), recorder.unix_time(0.0)
+
+        def rows(state: EngineState, *nodes: ClusterNode) -> list[tuple[str, str, float, str]]:
+            """Of the engine, one for each life of its process."""
+            session.engine = state
+            recorder._hear(state)
+            recorder._hear(ClusterReply(0, [here, *nodes]))
+            labels = [label for number, label in recorder.samples.nodes.items() if number]
+            return [(label.state, label.line, label.line_since, label.dashboard) for label in labels]
+
+        here = ClusterNode("a" * 16, "s", "elm", "alive", True, {"CPU": 1.0}, {"CPU": 1.0}, {}, memory_size=1)
+        first = ClusterNode("b" * 16, "s", "ray", "alive", False, {"CPU": 9.0}, {"CPU": 9.0}, {})
+        second, gone = structs.replace(first, node="c" * 16), structs.replace(first, state="dead")
+        up = EngineState("ray", window=1000, dashboard="http://head", line="connected", since=begun + 1)
+        broken = structs.replace(up, line="broken", since=begun + 723)
+        lost = structs.replace(up, line="lost", since=begun + 1323)
+        again = structs.replace(up, since=begun + 1400)
+        assert rows(up, first) == [("alive", "connected", 1.0, "http://head")]
+        assert rows(broken, first) == [("alive", "broken", 723.0, "http://head")]
+        assert rows(lost, gone) == [("dead", "lost", 1323.0, "http://head")]
+        old = ("dead", "", 0.0, "http://head")
+        recorder._hear(again)  # before the cluster tells of its next life
+        assert recorder.samples.nodes[1].line == ""
+        assert rows(again, gone, second) == [old, ("alive", "connected", 1400.0, "http://head")]
     finally:
         recorder.stop()
         cm.shutdown()

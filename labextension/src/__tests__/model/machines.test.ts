@@ -16,6 +16,7 @@ import { journey, story } from '../../model/views/timeline_words';
 import { describeGroup } from '../../panels/shared/describe';
 import {
   type GraphMessage,
+  type LineState,
   N_SAMPLES_MAX,
   NO_WORKER,
   type NodeLabel,
@@ -187,12 +188,28 @@ test('what was sent and has not begun waits there; of a cluster of others no loa
   expect([dask.running, dask.sent]).toEqual([1, 1]);
   expect(underWay(dask)).toBe('2 of at most 1,000 under way');
   expect(loads(dask).map(({ share, brief, words }) => [share, brief, words])).toEqual([
-    [Number.NaN, '–', 'tasks have 1 of 2'],
-    [Number.NaN, '–', 'not known'],
-    [Number.NaN, '–', 'not known']
+    [Number.NaN, 'tasks have 1 of 2', 'tasks have 1 of 2']
   ]);
   expect(arrange(graph, SCALE, 1000, 8).bars.map(({ row }) => row)).toEqual([0]);
   expect(story(graph, 1, 8)).toContain('sent to dask');
+});
+
+test.each([
+  ['connected', {}, 'connected'],
+  ['slow', {}, 'no answer since 12:03'],
+  ['broken', {}, 'line broken since 12:03, it is tried again'],
+  [
+    'lost',
+    { state: 'dead', ended: 1323, reason: 'no <b>answer</b>' },
+    'given up at 22:03, it is tried from the beginning: no <b>answer</b>'
+  ],
+  ['', { state: 'dead', ended: 1323, reason: 'it has ended' }, 'lost at 22:03: it has ended'],
+  ['', {}, 'alive']
+] as [LineState, Partial<NodeLabel>, string][])('of an engine whose line is %j it says so', (line, more, words) => {
+  const graph = new TaskGraph();
+  const label = machineLabel('ray', { window: 1000, line, line_since: 723, ...more });
+  apply(graph, message('snapshot', { header: { nodes: [[1, label]] } }), 0);
+  expect(machineState(machinesOf(graph, 0)[0]!)).toBe(words);
 });
 
 test('tables and traces say where', () => {

@@ -122,7 +122,7 @@ function Machines({ graph, at, colour }: { graph: TaskGraph; at: number; colour:
           <li key={node} class={isLost ? 'cm-lost' : ''} style={{ borderInlineStartColor: colour(node) }}>
             <div class="cm-machine-name">
               <b>{label.name}</b>
-              <span class={`cm-machine-state cm-is-${label.state}`}>{machineState(facts)}</span>
+              <span class={`cm-machine-state cm-is-${label.state} cm-line-${label.line}`}>{machineState(facts)}</span>
             </div>
             <div class="cm-machine-loads">
               {loads(facts).map(({ key, title, share, brief, words }) => (
@@ -154,8 +154,8 @@ function Machines({ graph, at, colour }: { graph: TaskGraph; at: number; colour:
             </div>
             {label.window > 0 && (
               <div class="cm-machine-work">
-                <span>{underWay(facts)}</span>
-                <span>{label.dashboard}</span>
+                {!isLost && <span>{underWay(facts)}</span>}
+                <span>{[label.address, label.dashboard].filter(Boolean).join('  ·  ')}</span>
               </div>
             )}
           </li>
