@@ -18,8 +18,8 @@ Key = tuple[int, int]  # slot and generation
 
 
 class Copy(Struct, eq=False):
-    """What a node has of an object. `source`: the copy that it gets it from; None: it has all of it. `is_gone`: the node
-    has let go of it, though others may not know yet; what it gets next is another copy."""
+    """What a node has of an object. `source`: the copy that it gets it from; None: it has all of it. `is_gone`: the
+    node has let go of it, though others may not know yet; what it gets next is another copy."""
 
     node: int
     source: Copy | None = None

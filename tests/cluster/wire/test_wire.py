@@ -400,7 +400,7 @@ def test_no_spoilt_message_is_more_than_a_protocol_error(sound: bytes, changes: 
 
 def test_text_that_is_none_is_a_protocol_error_too() -> None:
     """Which msgspec before 0.23 lets through as Python's own."""
-    with pytest.raises(transport.ProtocolError, match="(?i)utf-8"):
+    with pytest.raises(transport.ProtocolError, match=r"(?i)utf-8"):
         transport.decode(transport.decoder(contract.ToDoor), SOUND[0].replace(b"host", b"h\xffst"))
 
 
