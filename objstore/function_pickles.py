@@ -58,8 +58,9 @@ def _nothing() -> None: ...
 
 _dispatching: Any = functools.singledispatch(_nothing)
 _DISPATCHING = _dispatching.__code__  # of each that it makes
-_MADE_BY_GET: Any = functools.singledispatchmethod.__get__.__code__.co_consts
-_METHOD = next((each for each in _MADE_BY_GET if isinstance(each, CodeType)), None)  # of a method of an object
+_DispatchingMethod: Any = functools.singledispatchmethod
+# Of a method of an object that it makes.
+_METHOD = next((each for each in _DispatchingMethod.__get__.__code__.co_consts if isinstance(each, CodeType)), None)
 METHOD_CACHE = "_method_cache"  # by object, as of Python 3.13
 
 
@@ -102,7 +103,7 @@ def reduce_dispatching_method(method: functools.singledispatchmethod[Any]) -> tu
     return _make_dispatching_method, (type(method), METHOD_CACHE in vars(method)), state
 
 
-def _make_dispatching_method(cls: type[Any], has_cache: bool) -> Any:
+def _make_dispatching_method(cls: Any, has_cache: bool) -> Any:
     method = cls.__new__(cls)
     if has_cache:
         vars(method)[METHOD_CACHE] = WeakKeyDictionary()
@@ -114,5 +115,5 @@ def reduce_method_of_object(function: FunctionType) -> tuple[Any, ...] | None:
     if function.__code__ is not _METHOD:
         return None
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    of = vars(function)["register"].__self__
-    return type(of).__get__, (of, cells["obj"].cell_contents, cells["cls"].cell_contents)
+    of: Any = vars(function)["register"].__self__
+    return _DispatchingMethod.__get__, (of, cells["obj"].cell_contents, cells["cls"].cell_contents)

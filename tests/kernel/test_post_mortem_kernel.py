@@ -23,10 +23,12 @@ def test_pdb_over_the_frames_of_a_cell(kernel: Kernel) -> None:
         "@cm.remote\ndef other(): return 1\ncm.get([other.remote() for _ in range(20)])"
     )  # the workers have moved on
     where = f"> Cell In[{number}](5)share()\n-> return half / n\n"
-    said = talk(kernel, "%inspect --pdb shares", "p half, n", "half = 7; print(half * 6)", "interact", "u", "p n", "q")
+    said = talk(
+        kernel, "%inspect --pdb shares", "p half, n", "half = 7; print(half * 6)", "interact", "u", "p rows", "q"
+    )
     begin, _, rest = said.partition("not possible here")
     assert begin == f"{where}(5.0, 0)\n42\n"
-    assert f"> Cell In[{number}](6)" in rest and rest.endswith("\n0\n")
+    assert f"> Cell In[{number}](6)" in rest and rest.endswith("[1, 2, 0]\n")
     assert talk(kernel, "%inspect --pdb shares", "w", "q").endswith(where), "it can be looked at again"
 
 
