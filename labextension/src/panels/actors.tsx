@@ -3,13 +3,13 @@
 // The actors in a few lines below the graph.
 
 import { useState } from 'preact/hooks';
-import { actorColour, makeTheme } from '../theme/theme';
 import { integer } from '../i18n/format';
 import { actorInWords } from '../i18n/states';
 import { __, _n } from '../i18n/translate';
 import type { TaskGraph } from '../model/graph';
 import { groupsOf } from '../model/views/ranks';
 import type { ActorLabel } from '../protocol/messages';
+import { actorColour, makeTheme } from '../theme/theme';
 import type { PanelState } from './shared/state';
 import { watch } from './shared/watch';
 

@@ -6,13 +6,13 @@ import { ellipsis, shortName } from '../../draw/pen';
 import { makeImage, rasterTasks } from '../../draw/raster';
 import type { Scene } from '../../draw/scene';
 import { drawTasks } from '../../draw/tasks';
-import { makeTheme, mix, rgba } from '../../theme/theme';
 import { GroupArrangement, TaskArrangement } from '../../layout/arrange';
 import { fit } from '../../layout/camera';
 import type { LayeredLayout } from '../../layout/layered';
 import { apply } from '../../model/apply';
 import { TaskGraph } from '../../model/graph';
 import { N_STATES, State } from '../../protocol/messages';
+import { makeTheme, mix, rgba } from '../../theme/theme';
 import { message, play, recorder } from '../helpers';
 
 const view = { width: 500, height: 700 };

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { learningPlot, runColour } from '../../draw/learning_plot';
-import { makeTheme } from '../../theme/theme';
 import { NONE } from '../../model/rows';
 import { axisOf } from '../../model/views/axis';
 import type { Series } from '../../model/views/learning';
+import { makeTheme } from '../../theme/theme';
 import { recorder } from '../helpers';
 
 const view = { width: 400, height: 200 };

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
 import { search } from '../../../dev/search';
-import { makeTheme } from '../../theme/theme';
 import { curvesPlot, drawSparkline, parallelPlot, scatterPlot } from '../../draw/trial_plots';
 import { NONE } from '../../model/rows';
 import { Trials } from '../../model/trials';
 import { axisOf } from '../../model/views/axis';
 import { bestOf, dimension } from '../../model/views/trials';
 import { decodeTrialArrays, decodeTrials } from '../../protocol/validators';
+import { makeTheme } from '../../theme/theme';
 import { recorder } from '../helpers';
 
 const view = { width: 400, height: 200 };

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { drawTasks } from '../../draw/tasks';
-import { makeTheme } from '../../theme/theme';
 import { drawTimeline } from '../../draw/timeline';
 import { TaskArrangement } from '../../layout/arrange';
 import { apply } from '../../model/apply';
@@ -13,6 +12,7 @@ import { arrange } from '../../model/views/timeline';
 import { story } from '../../model/views/timeline_words';
 import { describeGroup, describeRow } from '../../panels/shared/describe';
 import { Kind, State } from '../../protocol/messages';
+import { makeTheme } from '../../theme/theme';
 import { message, recorder, workerLabel } from '../helpers';
 
 /**

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { mapReduce, parameterServer, quickstart, recursion, type Scenario, Simulation } from '../../../dev/trace';
 import { drawGroups } from '../../draw/groups';
-import { makeTheme } from '../../theme/theme';
 import { GroupArrangement } from '../../layout/arrange';
 import { apply, rewind } from '../../model/apply';
 import { TaskGraph } from '../../model/graph';
@@ -23,6 +22,7 @@ import {
   State,
   type WorkerLabel
 } from '../../protocol/messages';
+import { makeTheme } from '../../theme/theme';
 import { machineLabel, message, recorder, sample, workerLabel } from '../helpers';
 
 const remote = (pid: number, node: number) => ({ ...workerLabel(pid, 'remote'), node });

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { STATES_DARK, STATES_LIGHT } from '../../theme/theme';
 import { State } from '../../protocol/messages';
+import { STATES_DARK, STATES_LIGHT } from '../../theme/theme';
 
 const SHEET = readFileSync(join(__dirname, '../../../style/panel.css'), 'utf8');
 

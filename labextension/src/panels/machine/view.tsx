@@ -3,7 +3,6 @@
 // The machines' load over time. Loaded when first opened.
 
 import { useMemo, useRef } from 'preact/hooks';
-import { makeTheme, nodeColour } from '../../theme/theme';
 import { integer, short, size } from '../../i18n/format';
 import { __, _n } from '../../i18n/translate';
 import type { TaskGraph } from '../../model/graph';
@@ -11,6 +10,7 @@ import { isMachine, loads, machinesOf, machineState, underWay } from '../../mode
 import { momentAt, placeOf, stretchesOf } from '../../model/stretches';
 import { curveOf } from '../../model/views/curves';
 import type { NodeLabel, Sample } from '../../protocol/messages';
+import { makeTheme, nodeColour } from '../../theme/theme';
 import { Marked } from '../shared/marked';
 import { useScroll } from '../shared/scroll';
 import type { ViewProps } from '../shared/state';

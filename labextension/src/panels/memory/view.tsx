@@ -5,7 +5,6 @@
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { message } from '../../connection/connection';
-import { makeTheme } from '../../theme/theme';
 import { functionColour } from '../../draw/timeline';
 import { integer, size } from '../../i18n/format';
 import { __, _n, nObjects } from '../../i18n/translate';
@@ -13,6 +12,7 @@ import { treemap } from '../../layout/treemap';
 import { shownOf } from '../../model/views/stored';
 import { Kind, type MemoryReply, type ObjectFacts } from '../../protocol/messages';
 import { decodeMemoryReply } from '../../protocol/validators';
+import { makeTheme } from '../../theme/theme';
 import { Glyph } from '../shared/icons';
 import { Marked } from '../shared/marked';
 import { useScroll } from '../shared/scroll';

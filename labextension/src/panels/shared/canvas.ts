@@ -2,9 +2,9 @@
 // They have the colours of the style sheet.
 
 import { useEffect, useState } from 'preact/hooks';
-import { makeTheme, type Theme } from '../../theme/theme';
 import type { TaskGraph } from '../../model/graph';
 import type { State } from '../../protocol/messages';
+import { makeTheme, type Theme } from '../../theme/theme';
 import { type Gestures, listen } from './gestures';
 import { Tooltip } from './tooltip';
 

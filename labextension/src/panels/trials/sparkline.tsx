@@ -1,10 +1,10 @@
 // A trial's curve in a row of the table.
 
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import type { Theme } from '../../theme/theme';
 import { drawSparkline } from '../../draw/trial_plots';
 import type { Trials } from '../../model/trials';
 import type { Axis } from '../../model/views/axis';
+import type { Theme } from '../../theme/theme';
 
 const [WIDTH, HEIGHT] = [96, 22];
 

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 import { svgOf } from '../../../draw/svg';
-import { makeTheme } from '../../../theme/theme';
 import { drawTimeline } from '../../../draw/timeline';
 import { apply } from '../../../model/apply';
 import { TaskGraph } from '../../../model/graph';
@@ -8,6 +7,7 @@ import { Moments } from '../../../model/history';
 import { collectiveInWords, collectivesOf, groupsOf, rankStory, slowest } from '../../../model/views/ranks';
 import { arrange } from '../../../model/views/timeline';
 import { type ActorLabel, type Collective, Kind, N_COLLECTIVES_MAX, State } from '../../../protocol/messages';
+import { makeTheme } from '../../../theme/theme';
 import { message, workerLabel } from '../../helpers';
 
 const WIDE = { t0: 0, pxPerS: 100 };

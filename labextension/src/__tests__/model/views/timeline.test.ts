@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { mapReduce, quickstart } from '../../../../dev/trace';
 import { svgOf } from '../../../draw/svg';
-import { makeTheme } from '../../../theme/theme';
 import { drawTimeline } from '../../../draw/timeline';
 import { apply } from '../../../model/apply';
 import { TaskGraph } from '../../../model/graph';
@@ -11,6 +10,7 @@ import { tableOf } from '../../../model/views/tables';
 import { arrange, extent, fitTime, spanOf, tickLabel, ticks, zoomTime } from '../../../model/views/timeline';
 import { gapReason, story } from '../../../model/views/timeline_words';
 import { State } from '../../../protocol/messages';
+import { makeTheme } from '../../../theme/theme';
 import { machineLabel, message, play, recorder, sample, workerLabel } from '../../helpers';
 
 /** Rows that ran on worker 1 at these times, with the dependencies given. */
