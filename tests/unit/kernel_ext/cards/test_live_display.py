@@ -105,7 +105,8 @@ def test_a_display_that_waits_does_not_keep_its_card() -> None:
 def test_what_is_to_be_called_later_is_called_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
     called, done, begun = list[str](), threading.Event(), time.monotonic()
     monkeypatch.setattr(background._threads._callers, "call", lambda run: run())  # several threads know no order
-    with held_up():
+    with held_up(), monkeypatch.context() as at_once:
+        at_once.setattr(background, "time", SimpleNamespace(monotonic=lambda: begun))
         background.in_background(lambda: called.append("last"), 0.03)
         background.in_background(lambda: called.append("second"), 0.02)
         background.in_background(lambda: called.append("cancelled"), 0.01).cancel()
