@@ -125,6 +125,7 @@ def _attach(node: Any, client: Client, config: Config) -> Session:
     from ..errors.reruns import Reruns
 
     session = Session(node, client, config)
+    session.engine = node.engine
     node.link.on_lost(session.on_lost)
     node.link.add_listener(session.hear)
     node.link.add_listener(partial(_answer, session, Reruns()))

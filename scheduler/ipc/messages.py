@@ -109,7 +109,8 @@ class Hello(Message, frozen=True, tag="hello"):
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
-    """Local scheduler -> driver: the answer to `Hello`, once. `adopted`: the session is this driver's now."""
+    """Local scheduler -> driver: the answer to `Hello`, once. `adopted`: the session is this driver's now. `engine`: the
+    last state of its engine, if there is one."""
 
     session: Name
     scheduler_pid: Pid
@@ -117,6 +118,7 @@ class Welcome(Message, frozen=True, tag="welcome"):
     total: dict[Name, float]
     version: int = PROTOCOL_VERSION
     adopted: bool = False
+    engine: EngineState | None = None
 
 
 class Refused(Message, frozen=True, tag="refused"):

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 
 from ...objstore._core import Client
-from ..ipc.messages import Hello, SessionConfig, Welcome
+from ..ipc.messages import EngineState, Hello, SessionConfig, Welcome
 from ..node import session_dir
 from . import core
 from .loop import Loop
@@ -18,7 +18,7 @@ from .peers import Peer, Peers
 
 
 class Drivers:
-    """The owner and the guests.
+    """The owner and the guests. `engine`: the last state of the session's engine; they are told of it when they come.
 
     Parameters
     ----------
@@ -49,6 +49,7 @@ class Drivers:
         self._owner_pid = config.driver_pid  # 0 once it has ended: the number may soon be another process's
         self._owner_has_greeted = False
         self._guests: set[int] = set()  # pids
+        self.engine: EngineState | None = None
         loop.watch(owner_fd, self._owner_ended)
 
     @property
@@ -63,8 +64,9 @@ class Drivers:
                 self._add_guest(peer.pid)
         elif not adopted:
             peer.is_owner, self._owner_has_greeted = not self._owner_has_greeted, True
+        config = self._config
         welcome = Welcome(
-            self._config.session, os.getpid(), self._config.namespace, self._config.total, adopted=adopted
+            config.session, os.getpid(), config.namespace, config.total, adopted=adopted, engine=self.engine
         )
         self._peers.post(peer, welcome, (self._segment_fd,) if hello.want_fd else ())
 

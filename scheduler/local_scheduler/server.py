@@ -325,7 +325,10 @@ class Server:
                 self._output.take(peer.pid, message)
             case WorkerOutput() if peer.role == "agent":
                 self._output.relay(message)
-            case NodeEvent() | ClusterReply() | EngineState() if peer.role == "agent":
+            case EngineState() if peer.role == "agent":
+                self._drivers.engine = message
+                self._peers.tell_drivers(message)
+            case NodeEvent() | ClusterReply() if peer.role == "agent":
                 self._peers.tell_drivers(message)
             case WorkerDied() if peer.role == "agent":
                 self._peers.tell_drivers(message, droppable=True)

@@ -17,7 +17,17 @@ from typing import NamedTuple
 from ...objstore._core import ROLE_DRIVER, Client
 from ..ipc import transport
 from ..ipc.link import Link
-from ..ipc.messages import ClusterConfig, EngineConfig, FromScheduler, Hello, Refused, SessionConfig, Shutdown, Welcome
+from ..ipc.messages import (
+    ClusterConfig,
+    EngineConfig,
+    EngineState,
+    FromScheduler,
+    Hello,
+    Refused,
+    SessionConfig,
+    Shutdown,
+    Welcome,
+)
 from ..ipc.transport import ConnectionLost
 from ..system import processes
 from . import session_dir
@@ -78,6 +88,8 @@ class Node:
         What the node has in total.
     link : Link
         To the local scheduler.
+    engine : EngineState or None
+        What was known of the session's engine when this process joined it.
     """
 
     def __init__(
@@ -91,6 +103,7 @@ class Node:
         resources: dict[str, float],
         scheduler_fd: int = -1,
         process: subprocess.Popen[bytes] | None = None,
+        engine: EngineState | None = None,
     ) -> None:
         self.fd = fd
         self.session_dir = directory
@@ -100,6 +113,7 @@ class Node:
         self.namespace = namespace
         self.resources = resources
         self.link = link
+        self.engine = engine
         self._scheduler_fd = scheduler_fd  # a pidfd of the local scheduler; -1: the session is another driver's
         self._process = process  # if it is a child of this process
         self._pid = os.getpid()
@@ -289,6 +303,7 @@ class Node:
             namespace=answer.namespace,
             resources=dict(answer.total),
             scheduler_fd=scheduler_fd,
+            engine=answer.engine,
         )
 
     # ---- end

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -209,3 +211,15 @@ def test_what_has_room_here_runs_here(start: Callable[..., ModuleType]) -> None:
         yield 1
 
     assert [cm.get(ref, timeout=PATIENCE_S) for ref in numbers.remote()] == [1]
+
+
+def test_a_program_that_joins_knows_the_engine_at_once(start: Callable[..., ModuleType]) -> None:
+    start()
+    program = (
+        "import cellmesh\n"
+        "from cellmesh.session.current import current\n"
+        f"cellmesh.init(address={current().node.address!r})\n"
+        "print(current().engine.name, current().engine.line)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.stdout.split() == ["fake", "connected"], done.stdout + done.stderr

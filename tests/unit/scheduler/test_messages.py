@@ -89,6 +89,7 @@ SAMPLES = {
     ],
     FromScheduler: [
         Welcome("ab12", 5, "default", {"CPU": 2.0}),
+        Welcome("ab12", 5, "default", {"CPU": 2.0}, adopted=True, engine=EngineState("ray", ["actors"], window=7)),
         Refused("no"),
         WorkerOutput(1, 2, "stderr", 12, "ü"),
         WorkerDied(12, 3, -9, 44, ["last words"]),
