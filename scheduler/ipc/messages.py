@@ -109,8 +109,8 @@ class Hello(Message, frozen=True, tag="hello"):
 
 
 class Welcome(Message, frozen=True, tag="welcome"):
-    """Local scheduler -> driver: the answer to `Hello`, once. `adopted`: the session is this driver's now. `engine`: the
-    last state of its engine, if there is one."""
+    """Local scheduler -> driver: the answer to `Hello`, once. `adopted`: the session is this driver's now. `engine`:
+    the last state of its engine, if there is one."""
 
     session: Name
     scheduler_pid: Pid
