@@ -53,7 +53,8 @@ def main(version: str) -> int:
     groups = ("build", "dependencies", "notebooks", "test")
     subprocess.run([python, str(scripts / "packages.py"), "install", "--without-torch", *groups], check=True)
     subprocess.run([python, str(scripts / "devtree.py"), "--out", str(tree)], check=True)
-    variables = {**os.environ, "PYTHONPATH": str(tree), "PYTHONSAFEPATH": "1"}
+    # In CI what is skipped for want of a package is a failure; here torch is left out.
+    variables = {**os.environ, "PYTHONPATH": str(tree), "PYTHONSAFEPATH": "1", "CI": ""}
     return subprocess.run(
         [python, "-m", "pytest", "--durations=8", "-m", "not slow", *TESTS], cwd=ROOT, env=variables
     ).returncode

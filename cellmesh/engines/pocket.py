@@ -257,7 +257,9 @@ class Pocket(PocketCalls):
                 with self._lock:
                     self._take_objects(work, blobs)
                 with self._hears(line, False):
-                    while (task := batch.next()) is not None:
+                    while True:
+                        if (task := batch.next()) is None:
+                            break
                         self._origin = task.origin
                         self._news.begin(task.number, line, False)
                         with self._lock:

@@ -179,7 +179,7 @@ class Notifier:
         """
         with self._lock:
             requests = self._requests.get(ref, [])
-            left = [request for request in requests if request[1] != callback]
+            left = list(filter(lambda request: request[1] != callback, requests))
             if left:
                 self._requests[ref] = left
             else:

@@ -82,7 +82,7 @@ class KnownErrors:
         """
         with self._lock:
             new = list(self._noted)[max(0, len(self._noted) - (self._n_noted - n)) :] if n < self._n_noted else []
-            return {task: self._errors[task][0] for task in new if task in self._errors}, self._n_noted
+            return {task: self._errors[task][0] for task in filter(self._errors.__contains__, new)}, self._n_noted
 
     def of(self, task: int) -> tuple[str, str]:
         """What is known of a task by its number: the line and the traceback, both "" if nothing is."""

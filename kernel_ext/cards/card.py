@@ -150,8 +150,9 @@ class Cards:
     def on_text(self, client: Client, tasks: set[int]) -> None:
         """Tasks of a session have printed something. They may have ended: output takes another way than results."""
         with self._lock:
-            live = [card for card in self._live.values() if card.ref.client is client and card.ref.creator in tasks]
-            ended = [card for card in self._ended.values() if card.client() is client and card.task in tasks]
+            all_live, all_ended = [*self._live.values()], [*self._ended.values()]
+        live = [card for card in all_live if card.ref.client is client and card.ref.creator in tasks]
+        ended = [card for card in all_ended if card.client() is client and card.task in tasks]
         for card in live:
             # A program that saves the notebook misses what comes now; the card has it.
             assert card.display is not None

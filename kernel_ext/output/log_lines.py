@@ -61,7 +61,9 @@ class LogLines:
         The first is larger than `number` if older lines have been forgotten.
         """
         with self._lock:
-            for key in [key for key, line in self._open.items() if now - line.at > PATIENCE_S]:
+            for key, line in list(self._open.items()):
+                if now - line.at <= PATIENCE_S:
+                    continue
                 self._append(self._open.pop(key))
             first = min(max(number, self._first), self._first + len(self._lines))
             found = []

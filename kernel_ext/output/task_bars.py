@@ -128,7 +128,8 @@ class TaskBars:
     def _late(self) -> list[_Bar]:
         """Bars whose tasks have ended, while they have not."""
         with self._lock:
-            open_ones = [bar for bar in self._bars.values() if not bar.content["closed"] and not bar.is_left]
+            bars = [*self._bars.values()]
+        open_ones = [bar for bar in bars if not bar.content["closed"] and not bar.is_left]
         return [bar for bar in open_ones if bar.fate == "finished" or (not bar.fate and _is_ready(bar.ref))]
 
 

@@ -11,6 +11,7 @@ Ray.
 from __future__ import annotations
 
 import argparse
+import ast
 import difflib
 import fnmatch
 import json
@@ -34,6 +35,7 @@ RAYS_LIMIT_S = 240  # it takes several seconds to start, and more on a busy mach
 # traceback.
 RELAYED = re.compile(r"\((?:raylet|(?:[^()]|\([^()]*\))* pid=\d+[^)]*)\)")
 REPORT = re.compile(r"^\(raylet\) .* User exception:\nray::.*\n(?: .*\n)*.*\n", re.MULTILINE)
+ORDERED = re.compile(r"OrderedDict\(({.*?})\)")  # as Python shows one since 3.12; the record has it as before
 COLOUR = re.compile(r"\x1b\[\d*m")
 Outcome = dict[str, Any]
 Begin = Callable[[list[str], float, str], subprocess.CompletedProcess[str]]
@@ -53,6 +55,7 @@ def run(program: Path, *command: str, limit_s: float = LIMIT_S, begin: Begin = i
             lines = (late.stdout or b"").decode().splitlines()
             return {"stdout": lines, "status": f"none after {limit_s} s", "raises": None}
     lines = [line for line in REPORT.sub("", COLOUR.sub("", done.stdout)).splitlines() if not RELAYED.match(line)]
+    lines = [ORDERED.sub(lambda it: f"OrderedDict({[*ast.literal_eval(it[1]).items()]})", line) for line in lines]
     return {"stdout": lines, "status": done.returncode, "raises": raised(COLOUR.sub("", done.stderr))}
 
 

@@ -56,7 +56,9 @@ class Prints:
     def came(self, n: int) -> None:
         """Home has the pieces up to that number."""
         with self._lock:
-            while self._sent and self._sent[0][0] <= n:
+            while True:
+                if not self._sent or self._sent[0][0] > n:
+                    break
                 self._n_bytes -= self._sent.popleft()[1]
 
     @property

@@ -201,10 +201,11 @@ class SharedVectorEnv(gym.vector.VectorEnv[Any, Any, NDArray[Any]]):
             if self._block is not None:
                 infos = self._block.reset(seeds, options, mask)
             for worker in self._workers:
-                if worker.gone:
-                    with suppress(ActorDiedError):  # of which its reset tells
-                        worker.begin()
-                        worker.attach(self._arrays.rows(worker.first, worker.n))
+                if not worker.gone:
+                    continue
+                with suppress(ActorDiedError):  # of which its reset tells
+                    worker.begin()
+                    worker.attach(self._arrays.rows(worker.first, worker.n))
 
             def of(worker: RemoteBlock) -> tuple[Any, ...]:
                 return seeds[worker.rows], options, None if mask is None else mask[worker.rows]

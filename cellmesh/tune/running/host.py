@@ -188,7 +188,9 @@ class Host:
             return
         self._is_feeding = True
         try:
-            while self._events:
+            while True:
+                if not self._events:
+                    break
                 self._take(self._events.popleft())
         except Exception as error:  # our bug: better an experiment that ends than one that hangs
             self._break(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -28,6 +29,7 @@ from support.waiting import wait_until
 import cellmesh as cm
 from cellmesh.observe import metrics
 from cellmesh.output import driver
+from cellmesh.session import unfetched_errors
 from cellmesh.session.current import current
 from cellmesh.session.futures import Future
 from cellmesh.session.scheduler_client import ask
@@ -39,6 +41,18 @@ def in_time(run: Callable[[], object], what: str) -> None:
     thread.start()
     thread.join(10)
     assert not thread.is_alive(), what
+
+
+def test_what_tasks_have_failed_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unfetched_errors, "N_KNOWN", 1)  # one is forgotten each time
+    errors, tasks = unfetched_errors.KnownErrors(), itertools.count()
+
+    def note_and_look() -> None:
+        errors.note(next(tasks), "ValueError: no")
+        errors.since(0)
+
+    for number in interrupted_everywhere(note_and_look):
+        in_time(lambda: errors.since(0), f"an interrupt at {number} has left the lock taken")
 
 
 @pytest.fixture
