@@ -102,9 +102,7 @@ def _new_class(importable: Any, metaclass: type, name: str, bases: tuple[type, .
 
 def _set_state(set_state: Callable[[type, Any], type], cls: type, state: tuple[dict[str, Any], Any]) -> type:
     attributes, slots = state
-    special = (
-        {"_abc_impl": attributes["_abc_impl"]} if "_abc_impl" in attributes else {}
-    )  # cloudpickle knows more of it
+    special = {name: attributes[name] for name in ("_abc_impl",) if name in attributes}  # cloudpickle knows more of it
     # Python 3.13 forgets the line of a class when its module is set.
     for name in sorted((n for n in attributes if n not in special), key="__firstlineno__".__eq__):
         type.__setattr__(cls, name, attributes[name])

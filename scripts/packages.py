@@ -118,11 +118,8 @@ def pin() -> None:
     this Python: Debian has 3.11.2, and some packages ask for 3.11.5.
     """
     requirements = sorted({requirement for group in groups().values() for requirement in group} | {TORCH})
-    for_first = [
-        f"--python-version={PYTHON}.0",
-        "--only-binary=:all:",
-        "--target=nowhere",
-    ]  # pip asks for the latter two
+    # pip takes another version only with the latter two.
+    for_first = [f"--python-version={PYTHON}.0", "--only-binary=:all:", "--target=nowhere"]
     command = [*PIP, "--quiet", "install", "--dry-run", "--ignore-installed", "--report=-", *for_first, *requirements]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
