@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -151,10 +151,11 @@ def own_bytes(pid: int) -> int:
 
 
 def kill_sessions(machine: Machine) -> None:
-    """As if somebody had pulled the plug."""
+    """As if somebody had pulled the plug; a head of a cluster goes on."""
     for pid in processes_of(machine):
-        if b"head_process" not in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, signal.SIGKILL)
+        with suppress(OSError):  # it has ended with the one before
+            if b"cluster.head." not in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
     for folder in Path(machine.folder).glob("cellmesh*/session-*"):
         shutil.rmtree(folder)
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from cellmesh.tune import checkpoint
 from cellmesh.tune.control import actions as c
 from cellmesh.tune.control.controller import Controller
 from cellmesh.tune.control.trial import Process, State
@@ -50,3 +56,16 @@ def test_the_checkpoint_that_a_trial_leaves_at_its_end_is_kept() -> None:
 
 def test_a_trial_that_goes_on_from_another_leaves_its_own_checkpoint_behind() -> None:
     assert ended_with_a_checkpoint(State.PENDING, "stopped").checkpoints() == {"checkpoints/donor"}
+
+
+@pytest.mark.parametrize("has_filter", [True, False])  # of tar files: as of Python 3.11.4
+def test_what_is_packed_for_another_machine_is_unpacked_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, has_filter: bool
+) -> None:
+    if not has_filter:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    (saved / "weights").write_text("1 2 3")
+    there = checkpoint.unpack(checkpoint.pack_saved(tmp_path, "saved"), tmp_path / "there")
+    assert (there / "weights").read_text() == "1 2 3"

@@ -63,7 +63,7 @@ class Runs:
         self.path.write_text(BEGIN + textwrap.dedent(code))
         environment = {**os.environ, **({"CELLMESH_ADDRESS": address} if address else {})}
         done = subprocess.run(
-            [sys.executable, str(self.path)], capture_output=True, text=True, timeout=40, env=environment
+            [sys.executable, "-u", str(self.path)], capture_output=True, text=True, timeout=40, env=environment
         )
         assert done.returncode == ends, done.stderr
         return done.stdout.splitlines(), done.stderr
