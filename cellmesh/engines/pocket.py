@@ -257,7 +257,7 @@ class Pocket(PocketCalls):
                 with self._lock:
                     self._take_objects(work, blobs)
                 with self._hears(line, False):
-                    while True:
+                    while True:  # no condition here: see scheduler/sync/condition.py
                         if (task := batch.next()) is None:
                             break
                         self._origin = task.origin

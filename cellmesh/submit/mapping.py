@@ -205,7 +205,7 @@ class Results(Iterator[T], AsyncIterator[T], Generic[T]):
 
     def __next__(self) -> T:
         try:
-            while True:  # as `Condition` has it
+            while True:  # no condition here: see scheduler/sync/condition.py
                 if self._values:
                     return self._values.popleft()
                 self._read(self._next_ref())

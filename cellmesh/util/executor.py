@@ -223,7 +223,7 @@ class Executor(futures.Executor):
                 return
             self._is_submitting = True
             try:
-                while True:
+                while True:  # no condition here: see scheduler/sync/condition.py
                     if not self._waiting:
                         return
                     if self._waiting[0][0].cancelled():

@@ -312,7 +312,7 @@ class Pool:
             if self._handing_out:
                 return
             self._handing_out = True
-            try:
+            try:  # no conditions of loops here: see scheduler/sync/condition.py
                 while True:
                     if not (self._waiting and self._session.client.closed):  # or they went to one that is started then
                         break

@@ -56,7 +56,7 @@ class Prints:
     def came(self, n: int) -> None:
         """Home has the pieces up to that number."""
         with self._lock:
-            while True:
+            while True:  # no condition here: see scheduler/sync/condition.py
                 if not self._sent or self._sent[0][0] > n:
                     break
                 self._n_bytes -= self._sent.popleft()[1]

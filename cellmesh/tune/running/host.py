@@ -188,7 +188,7 @@ class Host:
             return
         self._is_feeding = True
         try:
-            while True:
+            while True:  # no condition here: see scheduler/sync/condition.py
                 if not self._events:
                     break
                 self._take(self._events.popleft())

@@ -5,8 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* What an idle worker does after each of these times, from the last to the first: in the first, from then on, nothing.
- */
+/* What an idle worker does after each of these times, the last one first; after the first, from then on: nothing. */
 enum { SLEEP, TRIM_HEAP, COLLECT_CYCLES };
 #define MS_NS (INT64_C(1000) * 1000)
 static const int64_t IDLE_NS[] = {[COLLECT_CYCLES] = 500 * MS_NS, [TRIM_HEAP] = 2000 * MS_NS, [SLEEP] = 10000 * MS_NS};

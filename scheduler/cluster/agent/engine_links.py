@@ -188,8 +188,7 @@ class EngineLinks:
 
     def _tell(self, shell: Shell, state: EngineState, line: EngineLine) -> None:
         """Tell drivers, if there is something new; `line`: in that state since now, unless it was before."""
-        is_new = self._state is None or self._state.line != line
-        since = time.time() if is_new or self._state is None else self._state.since
+        since = self._state.since if self._state is not None and self._state.line == line else time.time()
         state = structs.replace(state, line=line, since=since)
         if state != self._state:
             self._state = state
