@@ -129,7 +129,7 @@ _exchanging = _Lock()
 def _passing_by(bases: tuple[type, ...]) -> Generator[None]:
     """For classes that this thread makes, `__init_subclass__` of these bases does no more than to call the next one."""
     with _exchanging.lock:
-        kept = [(base, vars(base)[HOOK]) for base in bases if HOOK in vars(base)]
+        kept = [(base, vars(base)[HOOK]) for base in filter(_has_hook, bases)]
         for base, hook in kept:
             type.__setattr__(base, HOOK, _passing(base, hook, threading.get_ident()))
         try:
@@ -137,6 +137,10 @@ def _passing_by(bases: tuple[type, ...]) -> Generator[None]:
         finally:
             for base, hook in kept:
                 type.__setattr__(base, HOOK, hook)
+
+
+def _has_hook(base: type) -> bool:
+    return HOOK in vars(base)
 
 
 def _passing(base: type, hook: Any, thread: int) -> classmethod[Any, Any, None]:

@@ -155,7 +155,9 @@ class Learner(Player):
         """Play and learn until all learners together have played so many steps."""
         losses: list[NDArray[np.float64]] = []
         with torch_settings(self.hyperparameters.n_threads):
-            while self._shared.steps.sum() < n_steps:
+            while True:  # no condition here: see scheduler/sync/condition.py
+                if self._shared.steps.sum() >= n_steps:
+                    break
                 losses.append(self._update())
                 if not np.isfinite(losses[-1]).all():
                     break  # whoever hears of it ends training

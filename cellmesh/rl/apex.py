@@ -103,7 +103,7 @@ class Explorer(Player, DQN):
         h = self.hyperparameters
         self.flat.load(self._shared_weights)
         with torch_settings(h.n_threads):
-            parts = [rows for _ in range(h.play_steps) if (rows := self.play_step()) is not None]
+            parts = [*filter(None, (self.play_step() for _ in range(h.play_steps)))]
             rows = {
                 name: np.concatenate([np.empty((0, *shape), dtype), *(part[name] for part in parts)], dtype=dtype)
                 for name, (shape, dtype) in self.columns().items()
@@ -170,7 +170,9 @@ class ApexDQN(DQN):
         h, errors = self.hyperparameters, list[float]()
         goal = self.timesteps + h.iteration_steps
         with torch_settings(h.n_threads):
-            while self.timesteps < goal or self._under_way:
+            while True:  # no condition here: see scheduler/sync/condition.py
+                if self.timesteps >= goal and not self._under_way:
+                    break
                 for played in self._arrived(goal, must_wait=self._owed < 1):
                     self._take(played)
                 if self._owed >= 1:

@@ -227,11 +227,11 @@ class DQN(SteppingAlgorithm):
                 rows = self.play_step()
                 if rows is not None:
                     self.replay.add(rows)
-                if self.timesteps >= h.learning_starts and len(self.replay):
-                    self._owed += n_envs / h.train_every
-                    while self._owed >= 1:
-                        self._owed -= 1
-                        errors.append(self.learn_from_minibatch())
+                if self.timesteps < h.learning_starts or not len(self.replay):
+                    continue
+                n_due, self._owed = divmod(self._owed + n_envs / h.train_every, 1.0)
+                for _ in range(int(n_due)):
+                    errors.append(self.learn_from_minibatch())
         told = {"loss/q": float(np.mean(errors))} if errors else {}
         return {"epsilon": self.epsilon, "updates_total": self._n_updates, **told}
 

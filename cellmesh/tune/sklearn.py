@@ -245,7 +245,8 @@ class SearchCV(_Base):
                 search.stop(why="interrupted")
                 search.wait()
                 raise
-            errors = {result.number: search.exception(result.number) for result in search if result.state == "ERROR"}
+            ended_badly = (result.number for result in search if result.state == "ERROR")
+            errors = {number: search.exception(number) for number in ended_badly}
             rows = [self._row(result.config, {} if result.state == "ERROR" else result.metrics) for result in search]
         finally:
             if storage is not None:

@@ -401,8 +401,8 @@ class Recorder:
             for buffer, count, lost in backlog:  # one at a time, so that requests get the lock in between
                 with self.lock:
                     self.graph.fold(buffer[:count], lost)
-                if len(self._spare) < SPARE_BUFFERS:
-                    self._spare.append(buffer)
+                self._spare.append(buffer)
+            del self._spare[SPARE_BUFFERS:]
             if self._reconciled_at is None and any(lost for _, _, lost in backlog):
                 self._reconciled_at = 0.0
             return bool(backlog)

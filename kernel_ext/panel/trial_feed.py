@@ -134,8 +134,9 @@ class TrialFeed:
             self._labels.clear()
             for viewer in self._viewers.values():
                 viewer.told = []
-                if viewer.columns is not None:
-                    viewer.columns.restart()
+                if viewer.columns is None:
+                    continue
+                viewer.columns.restart()
         self._want()
 
     def stop(self) -> None:

@@ -13,7 +13,8 @@ The owner guards what is waited for: by `with lock:`, or by nothing where it cha
 
 Python 3.13 has a gap: a jump back on a condition belongs to no `with` and no `try` around it, so an interrupt there
 passes by `__exit__` and `finally`. Within them, code that may be interrupted has no `while condition:`, nor a `for`
-that ends in an `if`, nor a comprehension with one; `while True:` with a `break`, `continue`, and others are whole.
+that ends in an `if`, nor a comprehension with one; `while True:` with a `break`, `continue`, generator expressions
+(which are functions) and others are whole. tests/project/test_interrupt_gap.py finds the former.
 """
 
 from __future__ import annotations

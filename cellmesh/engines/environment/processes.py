@@ -85,12 +85,13 @@ class _Environment:
             self.line.listen()
         try:
             number = self.process.begin(data, blobs, over)
-            while not outcomes:
+            while True:  # no condition here: see scheduler/sync/condition.py
+                if outcomes:
+                    return outcomes[0]
                 try:
                     _wait(comes)
                 except KeyboardInterrupt:
                     self.process.interrupt(number)
-            return outcomes[0]
         finally:
             self.used_at = time.monotonic()
             self.line.end()
@@ -172,7 +173,8 @@ class Environments:
             time.sleep(KEEP_S / 4)
             with self._lock:
                 before = time.monotonic() - KEEP_S
-                self._end([key for key, one in self._there.items() if one is not self._now and one.used_at < before])
+                unused = (key for key, one in self._there.items() if one is not self._now and one.used_at < before)
+                self._end([*unused])
                 if not self._there:
                     self._has_sweeper = False
                     return
