@@ -181,7 +181,9 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 def _environment(kind: Kind, fast: bool) -> dict[str, str]:
     environment = {**os.environ, "PYTHONSAFEPATH": "1", "NO_COLOR": "1"}
-    environment.pop("FORCE_COLOR", None)
+    # Images for containers have it; what is printed must arrive on machines without it, too.
+    for name in ("FORCE_COLOR", "PYTHONUNBUFFERED"):
+        environment.pop(name, None)
     # Thousands of processes import the same modules: none of them compiles what another one has compiled.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if fast:
