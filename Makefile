@@ -67,7 +67,7 @@ $(VENV)/.build-tools: pyproject.toml $(pins) scripts/build_backend.py scripts/fr
 $(VENV)/.wheel: $(VENV)/.build-tools CMakeLists.txt pyproject.toml $(sources)
 	@echo 'Building cellmesh (a minute or two) ...'
 	@rm -rf build/dist
-	@$(pip) wheel --no-build-isolation --no-deps -C build-dir=build/wheel -C cmake.define.CELLMESH_DEVELOPER=ON -w build/dist .
+	@MAKEFLAGS= $(pip) wheel --no-build-isolation --no-deps -C build-dir=build/wheel -C cmake.define.CELLMESH_DEVELOPER=ON -w build/dist .
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.wheel $(VENV)/.dependencies

@@ -138,6 +138,12 @@ def build_extension(
     return True
 
 
+def system_headers() -> list[str]:
+    """Flags for the headers of NumPy and Python, in this order: among Python's own, Debian's python3-numpy has those of
+    another NumPy."""
+    return ["-isystem", numpy.get_include(), "-isystem", sysconfig.get_path("include")]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "build/dev")
@@ -157,10 +163,7 @@ def main() -> int:
         *description()["MODULE_FLAGS"],
         *shlex.split(opt.opt),
         *description()["WARNINGS"],
-        "-isystem",
-        sysconfig.get_path("include"),
-        "-isystem",
-        numpy.get_include(),
+        *system_headers(),
         "-I",
         str(ROOT / "objstore/core"),
         "-I",

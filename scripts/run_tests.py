@@ -23,6 +23,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ from testing.running import Outcome, Runs
 AT_ONCE = (os.cpu_count() or 1) + 2  # kinds: tests wait for half of their time
 FLAKY = ROOT / "build/flaky.txt"
 TRIES = 2  # of a test that failed, by itself
+LAST_LINES = 40  # of what an installation says that has failed
 MOST_AGAIN = 20  # where more tests fail, that is no matter of luck
 
 
@@ -69,13 +71,31 @@ def while_installing(command: str, kinds: list[Kind]) -> list[Outcome]:
     Raises
     ------
     SystemExit
-        With the command's status, when it has failed; the kinds are ended.
+        With the command's status, when it has failed; the kinds are ended, and what it said last is said again.
     """
     runs = Runs()
-    with subprocess.Popen(shlex.split(command), cwd=ROOT) as installing, ThreadPoolExecutor(2) as pool:
+    last = deque[str](maxlen=LAST_LINES)
+    with (
+        subprocess.Popen(
+            shlex.split(command),
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as installing,
+        ThreadPoolExecutor(2) as pool,
+    ):
         try:
             outcomes = pool.map(lambda kind: runs.run(kind, True, False), kinds)
+            assert installing.stdout is not None
+            for line in installing.stdout:
+                print(line, end="", flush=True)
+                last.append(line)
             if status := installing.wait():
+                runs.end()
+                pool.shutdown()  # what they print comes before
+                print(f"\n{'=' * 24} not installed: {command} {'=' * 24}\n{''.join(last)}", end="", flush=True)
                 raise SystemExit(status)
             return list(outcomes)
         except BaseException:

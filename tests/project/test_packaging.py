@@ -132,7 +132,13 @@ def test_plain_pip_install_in_a_fresh_environment(tmp_path: Path) -> None:
     """As a user does it: isolated build, nothing prepared; then once more from the source distribution."""
     wheels = tmp_path / "wheels"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(wheels), str(ROOT)], check=True, cwd=tmp_path)
+    settings = ["-C", f"build-dir={tmp_path / 'build'}", "--no-deps", "--wheel-dir", str(wheels)]
+    subprocess.run([*pip, "wheel", *settings, str(ROOT)], check=True, cwd=tmp_path)
+    # Debian's python3-numpy puts its headers among Python's own, which therefore come later.
+    includes = re.findall(r"^ *INCLUDES = (.*)", (tmp_path / "build/build.ninja").read_text(), re.M)
+    assert includes and all(re.match(r"(?:-I\S+ )*-isystem \S+/numpy/_core/include ", line) for line in includes), (
+        includes
+    )
     (wheel,) = wheels.glob("cellmesh-*.whl")
     check_contents(zipfile.ZipFile(wheel).namelist())
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)

@@ -154,10 +154,15 @@ def test_what_needs_nothing_runs_while_the_rest_is_installed(
     assert [line.split()[1] for line in lines_of(capsys) if line.startswith("ok ")] == ["bare", "other"]
 
 
-def test_what_runs_meanwhile_ends_with_an_installation_that_fails(runner: Any) -> None:
+def test_what_runs_meanwhile_ends_with_an_installation_that_fails_whose_reason_comes_last(
+    runner: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
-        runner.run_tests.while_installing("false", [runner.kinds.Kind("bare", ["sleep", "600"], 700, bare=True)])
-    assert ended.value.code == 1
+        bare = runner.kinds.Kind("bare", ["sh", "-c", "echo begun; sleep 600"], 700, bare=True)
+        runner.run_tests.while_installing("sh -c 'seq 100; echo not there >&2; exit 3'", [bare])
+    lines = lines_of(capsys)
+    assert ended.value.code == 3 and lines[-1] == "not there"
+    assert "not installed" in lines[-41]
 
 
 def test_what_is_missing_is_said_before_anything_begins(runner: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ def build(folder: Path, flags: tuple[str, ...] = ("-O2",)) -> ModuleType:
     """Compile and import the test module."""
     sources = [BINDING / "buffer.c", *sorted((BINDING / "codec").glob("*.c"))]
     target = folder / ("codec_test" + sysconfig.get_config_var("EXT_SUFFIX"))
-    include = ["-I", str(BINDING), "-isystem", sysconfig.get_path("include"), "-isystem", np.get_include()]
+    include = ["-I", str(BINDING), "-isystem", np.get_include(), "-isystem", sysconfig.get_path("include")]
     command = ["cc", "-shared", "-fPIC", *flags, *STRICT, *include, *map(str, sources), "-o", str(target)]
     subprocess.run(command, check=True)
     spec = importlib.util.spec_from_file_location("codec_test", target)
