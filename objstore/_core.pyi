@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
+from types import FrameType
 from typing import Any, Generic, Literal, NamedTuple, overload
 
 import numpy as np
@@ -490,6 +491,11 @@ def note_and_call(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T
 
 def repeat_interrupts() -> None:
     """From now on SIGINT comes again, every 20 ms, until its handler has called a client's cancelled()."""
+
+def deferring(handler: Callable[[int, FrameType | None], object], /) -> Callable[[int, FrameType | None], object]:
+    """The handler of a signal, for one that raises. In Python 3.14 it does so in no `with` statement that has entered
+    and would not leave.
+    """
 
 def line_buffer_stdout() -> None:
     """Have C's stdout flush at newlines, whatever it leads to."""

@@ -7,7 +7,7 @@ child that such a class forks exits as it says.
 from __future__ import annotations
 
 import signal
-from types import CodeType
+from types import BuiltinFunctionType, CodeType
 from typing import Any
 
 from ..session.current import process
@@ -33,6 +33,8 @@ def _is_interrupt(error: KeyboardInterrupt) -> bool:
 
 def _code_of(handler: Any) -> CodeType | None:
     """What a handler in Python runs, as asyncio's."""
+    if isinstance(handler, BuiltinFunctionType):
+        handler = handler.__self__  # of one that may defer
     handler = getattr(handler, "func", handler)  # of a partial
     return getattr(getattr(handler, "__func__", handler), "__code__", None)
 

@@ -150,6 +150,11 @@ void interrupt_seen(void);
 bool interrupts_to_me(_Atomic uint32_t *word);
 void interrupts_to_any_thread(void);
 
+/* ---- process/with_gap.c */
+PyObject *process_deferring(PyObject *module, PyObject *handler);
+/* Have Python's own handler of SIGINT be such a one. -1: with an error set. */
+int process_mend_interrupts(void);
+
 /* ---- process/process.c */
 PyObject *process_set_name(PyObject *module, PyObject *name);
 PyObject *process_set_death_signal(PyObject *module, PyObject *number);

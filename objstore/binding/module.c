@@ -59,6 +59,10 @@ static PyMethodDef functions[] = {
     {"repeat_interrupts", process_repeat_interrupts, METH_NOARGS,
      "repeat_interrupts()\n--\n\nFrom now on SIGINT comes again, every 20 ms, until its handler has called a client's "
      "cancelled()."},
+    {"deferring", process_deferring, METH_O,
+     "deferring(handler, /)\n--\n\nThe handler of a signal, for one that raises. In Python 3.14 it does so in no "
+     "`with` "
+     "statement that\nhas entered and would not leave."},
     {"note_and_call", (PyCFunction)(void (*)(void))note_and_call, METH_FASTCALL | METH_KEYWORDS,
      "note_and_call(function, /, *args, **kwargs)\n--\n\nCalls it; at the end of the task its process is restored."},
     {"line_buffer_stdout", process_line_buffer_stdout, METH_NOARGS,
@@ -85,7 +89,8 @@ static int core_exec(PyObject *module)
         return -1;
     }
     client_join_methods();
-    if (forked_module_init() < 0 || add_type(module, &client_spec, "Client", &state->client_type) < 0 ||
+    if (process_mend_interrupts() < 0 || forked_module_init() < 0 ||
+        add_type(module, &client_spec, "Client", &state->client_type) < 0 ||
         add_type(module, &ref_spec, "Ref", &state->ref_type) < 0 ||
         add_type(module, &submitter_spec, "Submitter", &state->submitter_type) < 0 ||
         add_type(module, &watch_spec, "Watch", &state->watch_type) < 0 ||

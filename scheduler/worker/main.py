@@ -18,7 +18,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from ...objstore._core import ROLE_WORKER, Client, keep_heap, repeat_interrupts, set_process_name
+from ...objstore._core import ROLE_WORKER, Client, deferring, keep_heap, repeat_interrupts, set_process_name
 from ..ipc import transport
 from ..ipc.messages import FromScheduler, Hello, SessionConfig
 from ..system import processes
@@ -140,7 +140,7 @@ def interrupter(client: Any) -> Callable[[int, FrameType | None], None]:
         else:
             raise KeyboardInterrupt
 
-    return interrupt
+    return deferring(interrupt)
 
 
 def _is_importing(frame: FrameType | None) -> bool:

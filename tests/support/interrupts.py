@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+from cellmesh.objstore._core import deferring
+
 _leave_note: Any = ctypes.pythonapi["PyErr_SetInterrupt"]  # a function object of our own
 _leave_note.argtypes = [ctypes.py_object] * 3  # as a tracing function is called
 _leave_note.restype = None
@@ -60,7 +62,7 @@ def _interrupted(action: Callable[[], object], number: int) -> bool:
         if unraisable.exc_type is not KeyboardInterrupt:  # in a destructor, say: nobody can catch it
             hook(unraisable)
 
-    handler, tracing, hook = signal.signal(signal.SIGINT, interrupt), sys.gettrace(), sys.unraisablehook
+    handler, tracing, hook = signal.signal(signal.SIGINT, deferring(interrupt)), sys.gettrace(), sys.unraisablehook
     sys.unraisablehook = report
     try:
         sys._getframe().f_trace_opcodes = True  # Python 3.12 looks when tracing begins whether any frame wants them

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from msgspec import msgpack
 
-from ...objstore._core import set_process_name
+from ...objstore._core import deferring, set_process_name
 from ...scheduler.system import processes
 from ...scheduler.worker import leaving
 from .. import pocket
@@ -68,7 +68,7 @@ class _Actor:
         self._running = self._to_interrupt = 0  # numbers of parcels
         self._served: ServingPocket | None = None
         self._main = threading.get_ident()
-        signal.signal(signal.SIGINT, self.interrupt)
+        signal.signal(signal.SIGINT, deferring(self.interrupt))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # which Ray blocks in what it begins
 
     def run(self) -> None:

@@ -25,6 +25,7 @@ from pickle import PickleBuffer
 from typing import Any
 
 from ...errors import process_exit
+from ...objstore._core import deferring
 from ...scheduler.cluster.messages import Spread
 from ...scheduler.worker import leaving
 from ...text import first_line
@@ -198,7 +199,7 @@ class ActorHost:
 def run_parcel(number: int, n_results: int, data: bytes, *blobs: Any) -> Any:
     """A Ray task: runs a parcel; see `returned`."""
     if threading.current_thread() is threading.main_thread():  # what Ray interrupts, and it may be called at any time
-        signal.signal(signal.SIGINT, _interrupt)
+        signal.signal(signal.SIGINT, deferring(_interrupt))
     return returned(pocket.run(data, [memoryview(blob).cast("B") for blob in blobs], OfficeLine(number)), n_results)
 
 

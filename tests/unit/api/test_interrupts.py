@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import itertools
 import threading
 from collections.abc import Callable, Iterator
@@ -33,6 +34,28 @@ from cellmesh.session import unfetched_errors
 from cellmesh.session.current import current
 from cellmesh.session.futures import Future
 from cellmesh.session.scheduler_client import ask
+
+
+class Interrupted:
+    """A context manager in whose `__enter__` the process is interrupted. That is C, as a lock's is."""
+
+    __enter__ = staticmethod(_thread.interrupt_main)
+
+    def __init__(self) -> None:
+        self.is_over = False
+
+    def __exit__(self, *error: object) -> None:
+        self.is_over = True
+
+
+def test_a_statement_that_has_entered_is_left() -> None:
+    """Python 3.14 by itself does not leave it."""
+    once = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        with once:
+            for _ in range(2):  # between two rounds Python looks
+                pass
+    assert once.is_over
 
 
 def in_time(run: Callable[[], object], what: str) -> None:
