@@ -142,8 +142,9 @@ def _remedy(failures: Sequence[Failure]) -> str:
 
 def _in_short(reason: BaseException) -> BaseException:
     """An exception that says no more than is shown, with the traceback of the other one."""
-    said = _said(reason)
-    if len(said) <= MOST_CHARS:
+    said, notes = _said(reason), getattr(reason, "__notes__", None)  # pickle adds one for each step of the way
+    n_noted = sum(len(note) for note in notes if isinstance(note, str)) if isinstance(notes, list) else 0
+    if len(said) <= MOST_CHARS and n_noted <= MOST_CHARS:
         return reason
     return Exception(f"{type(reason).__name__}: {said}").with_traceback(reason.__traceback__)
 

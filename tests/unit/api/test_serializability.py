@@ -156,7 +156,7 @@ def test_it_is_cheap_for_large_values() -> None:
 
 
 # ---------------------------------------------------------------- bounds
-def nested(wrap: Any, n: int = 50_000) -> Any:
+def nested(wrap: Any, n: int = 200_000) -> Any:
     value = wrap([])
     for _ in range(n):
         value = wrap(value)
