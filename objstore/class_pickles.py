@@ -9,7 +9,6 @@ runs in each process, as it would at an import.
 from __future__ import annotations
 
 import enum
-import inspect
 import os
 import threading
 from collections.abc import Callable, Generator, Iterable
@@ -20,6 +19,7 @@ from typing import Any
 
 from cloudpickle import cloudpickle as _cloudpickle
 
+from .annotations import get_signature
 from .exception_pickles import HEAP_TYPE
 
 Parts = tuple[Any, ...]
@@ -80,7 +80,7 @@ def _wanted(hook: Any, n_given: int) -> str:
     function = getattr(hook, "__func__", hook)  # of a class method, of a static one
     if not isinstance(function, FunctionType):
         return ""
-    parameters = list(inspect.signature(function).parameters.values())[n_given:]
+    parameters = list(get_signature(function).parameters.values())[n_given:]
     needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     return ", ".join(parameter.name for parameter in needed)
 

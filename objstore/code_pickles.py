@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import io
+import sys
 from collections import ChainMap
 from collections.abc import Callable
 from types import CodeType, FunctionType
@@ -19,11 +20,13 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from . import class_pickles, class_versions, exception_pickles, function_pickles
+from .annotations import annotations_of
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
 PROTOCOL = 5
+ANNOTATE = "__annotate_func__"  # what makes a class's annotations, as of Python 3.14
 FILENAME = 10  # where CodeType takes the name of its file, as of Python 3.11
 
 
@@ -66,7 +69,7 @@ class Pickler(cloudpickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         """Pickle's parts of a function or class; NotImplemented for anything else."""
         if isinstance(obj, FunctionType):
-            parts: Any = super().reducer_override(obj)
+            parts: Any = self._parts_of(obj)
             if parts is not NotImplemented and (registry := function_pickles.registry_of(obj)) is not None:
                 return function_pickles.reduce_dispatching(obj, registry)
             return function_pickles.reduce_method_of_object(obj) or parts
@@ -74,9 +77,20 @@ class Pickler(cloudpickle.Pickler):
             parts = super().reducer_override(obj)
             if parts is NotImplemented or len(parts) != 6:  # it can be imported
                 return parts
+            if ANNOTATE in vars(obj):  # which cloudpickle leaves out
+                parts[2][0]["__annotations__"] = annotations_of(obj)
             *most, set_state = class_pickles.restored(obj, parts)
             return *most, class_versions.with_version(obj, set_state)
         return NotImplemented
+
+    def _parts_of(self, function: FunctionType) -> Any:
+        try:
+            return super().reducer_override(function)
+        except Exception:
+            if sys.version_info < (3, 14):
+                raise
+            # Of its annotations one cannot be evaluated, as where it names what is defined later.
+            return super().reducer_override(function_pickles.with_globals(function, function.__globals__))
 
 
 def dump(value: object, file: SupportsWrite[bytes]) -> None:

@@ -14,11 +14,23 @@ from weakref import WeakKeyDictionary
 
 from cloudpickle import cloudpickle as _cloudpickle
 
+from .annotations import annotations_of
+
 cloudpickle: Any = _cloudpickle  # of which more is used than it exports
 Cached: Any = vars(functools)["_lru_cache_wrapper"]
 # Of what `lru_cache` keeps beside the function: the function, and a function of its own that tells its parameters.
 REMADE = ("__wrapped__", "cache_parameters")
-NAMED = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
+NAMED = ("__module__", "__name__", "__qualname__", "__doc__")
+
+
+def with_globals(function: FunctionType, variables: dict[str, Any]) -> FunctionType:
+    """The same function, looking up its globals elsewhere."""
+    new = FunctionType(function.__code__, variables, function.__name__, function.__defaults__, function.__closure__)
+    new.__kwdefaults__ = function.__kwdefaults__
+    new.__annotations__ = annotations_of(function)
+    new.__dict__.update(function.__dict__)
+    new.__qualname__, new.__module__, new.__doc__ = function.__qualname__, function.__module__, function.__doc__
+    return new
 
 
 def reduce_cached(cached: Any) -> str | tuple[Any, ...]:
@@ -76,7 +88,7 @@ def registry_of(function: FunctionType) -> dict[type, Any] | None:
 def reduce_dispatching(function: FunctionType, registry: dict[type, Any]) -> tuple[Any, ...]:
     """A function of `singledispatch`, by its functions."""
     attributes = {name: value for name, value in vars(function).items() if name not in vars(_make_dispatching(""))}
-    named = {name: getattr(function, name) for name in NAMED}
+    named = {name: getattr(function, name) for name in NAMED} | {"__annotations__": annotations_of(function)}
     state = dict(registry), attributes, named
     return _make_dispatching, (function.__name__,), state, None, None, _set_dispatching
 

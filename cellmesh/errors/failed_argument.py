@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from ..environment import gpus
+from ..objstore.annotations import get_signature
 from .escapes import ends_process
 
 AGAIN_S = 0.2  # what has failed within this time is looked at again
@@ -167,7 +168,7 @@ def before_it_is_sent(
 
 def _parameters(code: Any) -> list[inspect.Parameter] | None:
     try:
-        return list(inspect.signature(code).parameters.values())
+        return list(get_signature(code).parameters.values())
     except (TypeError, ValueError):  # a builtin
         return None
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn
 from .. import front_end
 from ..exceptions import ActorAlreadyExistsError
 from ..objstore import own_pickles
+from ..objstore.annotations import get_signature
 from ..session.current import current, current_or_none
 from ..session.session import Session
 from ..type_variables import C, F, Submits
@@ -124,7 +125,7 @@ class ActorClass(Submits[F, "ActorHandle[C]"], Generic[C, F]):
     def __signature__(self) -> inspect.Signature:
         spec = self._cellmesh_described().constructor
         if self._cellmesh_export.is_here or spec is None:
-            return inspect.signature(self._cellmesh_export.code)
+            return get_signature(self._cellmesh_export.code)
         return signature_of(spec)
 
     def _cellmesh_about(self) -> Callable[[str], Any]:

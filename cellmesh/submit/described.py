@@ -10,6 +10,7 @@ from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..objstore.annotations import get_signature
 from .options import Kind, valid_names
 from .signatures import Spec, signature_of
 
@@ -23,7 +24,7 @@ def takes_options(*kinds: Kind) -> Callable[[F], F]:
         names = dict.fromkeys(name for kind in kinds for name in valid_names(kind))
         others = [
             Parameter(p.name, p.kind)
-            for p in inspect.signature(function).parameters.values()
+            for p in get_signature(function).parameters.values()
             if p.kind is not Parameter.VAR_KEYWORD
         ]
         options = [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in names]
@@ -57,7 +58,7 @@ def describe(
         return "remote" if attribute == "__name__" else f"{name}.remote"
     if spec is None:
         raise AttributeError(attribute)  # Python cannot tell
-    signature = inspect.signature(code) if code is not None else signature_of(spec)
+    signature = get_signature(code) if code is not None else signature_of(spec)
     return signature.replace(return_annotation=_returned(num_returns, signature.return_annotation))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from ..objstore import own_pickles
+from ..objstore.annotations import get_signature
 from ..session.current import current, current_or_none
 from ..session.session import Session
 from ..type_variables import Maps, P, R, S
@@ -83,7 +84,7 @@ class RemoteFunction(Maps[Callable[P, R], S], Mappable):
         if self._spec is None:
             raise AttributeError("__signature__")  # Python cannot tell
         if wrapped is not None:
-            return inspect.signature(wrapped)
+            return get_signature(wrapped)
         return signature_of(self._spec)
 
     @property

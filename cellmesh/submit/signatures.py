@@ -10,6 +10,8 @@ from collections.abc import Callable
 from inspect import Parameter
 from typing import Any
 
+from ..objstore.annotations import get_signature
+
 # (name, kind, has a default) of each parameter: what of a signature can travel to other processes
 Spec = tuple[tuple[str, int, bool], ...]
 # n_required_positional, n_max_positional (-1: any), {keyword: position, or -1 for keyword-only}, required keyword-only
@@ -30,7 +32,7 @@ DEFAULT = Default()
 def spec_of(function: Callable[..., Any], *, skip_first: bool = False) -> Spec | None:
     """A function's parameters, without the first (`self`) if asked; None where Python cannot tell."""
     try:
-        parameters = list(inspect.signature(function).parameters.values())
+        parameters = list(get_signature(function).parameters.values())
     except (TypeError, ValueError):  # builtins without a signature
         return None
     if skip_first and parameters and parameters[0].kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD):

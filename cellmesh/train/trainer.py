@@ -7,7 +7,6 @@ journal, its checkpoints, its restarts and its card, and a Tuner takes a trainer
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from typing import Any, Literal
 
 from ..api import get_runtime_context
 from ..objects import put
+from ..objstore.annotations import get_signature
 from ..refs import ObjectRef
 from ..tune.control.room import capacity
 from ..tune.experiment import Experiment
@@ -220,7 +220,7 @@ def _config_for(loop: Callable[..., Any], config: Mapping[str, Any] | None) -> d
     """
     given = None if config is None else dict(config)
     try:
-        signature = inspect.signature(loop, follow_wrapped=False)
+        signature = get_signature(loop, follow_wrapped=False)
     except ValueError:  # it is compiled, and does not say
         return given
     if given is None:

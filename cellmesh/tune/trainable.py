@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from ..objstore.annotations import get_signature
 from ..session.scratch import scratch_folder
 from . import reporting
 from .checkpoint import Checkpoint
@@ -88,7 +89,7 @@ def check(trainable: Any) -> None:
         )
     if not is_class(trainable):
         try:
-            inspect.signature(trainable, follow_wrapped=False).bind({})
+            get_signature(trainable, follow_wrapped=False).bind({})
         except TypeError as error:
             name = getattr(trainable, "__name__", type(trainable).__name__)
             raise TypeError(
@@ -253,7 +254,7 @@ def _setup_with(trainable: type[Trainable], refs: dict[str, Any]) -> Callable[..
 
 def _check_parameters(trainable: Callable[..., Any], parameters: Mapping[str, Any]) -> None:
     try:
-        signature = inspect.signature(trainable)
+        signature = get_signature(trainable)
         signature.bind({}, **parameters)
     except TypeError as error:
         raise TypeError(f"with_parameters: {getattr(trainable, '__name__', trainable)}(config, ...): {error}") from None

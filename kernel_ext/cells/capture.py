@@ -19,9 +19,10 @@ from typing import Any
 
 from ...errors.serializability import global_names, pickling_error
 from ...exceptions import ObjectStoreFullError
+from ...objstore.function_pickles import with_globals
 from ...text import in_bytes
 from .analysis.read import Body, CellError
-from .task_variables import HARMLESS, with_globals
+from .task_variables import HARMLESS
 
 LARGE_BYTES = 100_000  # beyond it a value is put into the store instead of into the task's arguments
 

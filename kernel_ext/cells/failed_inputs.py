@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...errors.frames import value_in_words
+from ...objstore.annotations import get_signature
 from ...observe.history import name_of_task
 from ...refs import ObjectRef
 from ...session.current import current_or_none
@@ -61,7 +61,7 @@ def _by_name(call: Call | NamedCall) -> Mapping[str, Any]:
     if call.called.function is run_cell:
         code, *values = args
         return dict(zip(code.names, values, strict=True))
-    return inspect.signature(call.called.function).bind(*args, **kwargs).arguments
+    return get_signature(call.called.function).bind(*args, **kwargs).arguments
 
 
 def _failed_maker(value: Any, kept: KeptCalls) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-import types
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from ...objstore.function_pickles import with_globals
 
 if TYPE_CHECKING:
     from .task import CellCode
@@ -55,18 +56,6 @@ def bring(cell: CellCode, values: tuple[Any, ...], not_sent: dict[str, str], nam
             not_sent[name] = f"the task that was to make it has failed ({type(error).__name__})"
     for name in cell.functions:
         namespace[name] = with_globals(namespace[name], namespace)
-
-
-def with_globals(function: types.FunctionType, namespace: dict[str, Any]) -> types.FunctionType:
-    """The same function, looking up its globals in another namespace."""
-    new = types.FunctionType(
-        function.__code__, namespace, function.__name__, function.__defaults__, function.__closure__
-    )
-    new.__kwdefaults__ = function.__kwdefaults__
-    new.__annotations__ = function.__annotations__
-    new.__dict__.update(function.__dict__)
-    new.__qualname__, new.__module__, new.__doc__ = function.__qualname__, function.__module__, function.__doc__
-    return new
 
 
 def _get(ref: Any) -> Any:

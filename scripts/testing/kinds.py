@@ -226,7 +226,7 @@ PYTHONPATH="$PWD/build/dev:$("$0" -c 'import sysconfig; print(sysconfig.get_path
 """
 ENGINES = {"ray": ".venv-bench-ray/bin/ray", "dask": ".venv-dask/bin/dask"}
 
-OTHER_PYTHONS = ("3.12", "3.13")  # beside the one that runs all tests
+OTHER_PYTHONS = ("3.12", "3.13", "3.14")  # beside the one that runs all tests
 
 NIGHTLY = [
     *(

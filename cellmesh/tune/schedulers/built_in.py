@@ -9,12 +9,12 @@ Scores are larger where they are better, whatever the mode; NaN counts as the wo
 
 from __future__ import annotations
 
-import inspect
 import math
 import numbers
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from ...objstore.annotations import get_signature
 from ...text import closest
 from .protocol import Scheduler
 
@@ -47,7 +47,7 @@ class BuiltIn(Scheduler):
     options: dict[str, Any]  # as they were given, with the defaults of the others
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        signature = inspect.signature(cls.__init__)
+        signature = get_signature(cls.__init__)
         known = [name for name in signature.parameters if name != "self"]
         for name in options:
             if name not in known:

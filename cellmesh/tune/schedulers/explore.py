@@ -12,11 +12,11 @@ References: M. Jaderberg et al., Population Based Training of Neural Networks, 2
 
 from __future__ import annotations
 
-import inspect
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...objstore.annotations import get_signature
 from .seeded import seeded
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _one_of(values: Sequence[Any], rng: np.random.Generator) -> Any:
 
 def _takes_argument(function: Callable[..., Any]) -> bool:
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = get_signature(function).parameters.values()
     except ValueError:  # some functions in C do not tell
         return False
     return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)

@@ -7,7 +7,6 @@ is frozen, shows itself as it is written, and refuses bad bounds when it is made
 
 from __future__ import annotations
 
-import inspect
 import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...objstore.annotations import get_signature
 from .errors import SpaceError
 from .sameness import plain_number, same
 
@@ -369,7 +369,7 @@ def sample_from(function: Callable[..., Any]) -> Function:
     if not callable(function):
         raise SpaceError(f"sample_from({function!r}): give a function, such as lambda config: config['lr'] * 2")
     try:
-        signature = inspect.signature(function)
+        signature = get_signature(function)
     except (TypeError, ValueError):  # a builtin without a signature
         return Function(function, takes_config=True, takes_rng=False)
     takes_rng = "rng" in signature.parameters

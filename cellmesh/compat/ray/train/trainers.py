@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ....objstore.annotations import get_signature
 from ....train import ScalingConfig as _ScalingConfig
 from ....train import Trainer as _Trainer
 from ....train.exceptions import TrainError
@@ -128,7 +128,7 @@ class DataParallelTrainer:
 
 def _config(loop: Callable[..., Any], config: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """As in Ray: a function that takes an argument gets a dict, and one that takes none gets nothing."""
-    n = len(inspect.signature(loop).parameters)
+    n = len(get_signature(loop).parameters)
     if n > 1:
         raise ValueError(
             f"train_loop_per_worker should take in 0 or 1 arguments, but it accepts {n} arguments instead."

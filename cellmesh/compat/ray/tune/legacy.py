@@ -25,6 +25,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ....objstore.annotations import get_signature
 from ....tune import report, sample_from
 from ....tune import schedulers as _schedulers
 from ....tune.exceptions import TuneError
@@ -101,7 +102,7 @@ def metrics_of(result: Any, timesteps: int) -> dict[str, Any]:
 def takes_reporter(function: Callable[..., Any]) -> bool:
     """Whether it is a function of the configuration and a reporter."""
     try:
-        parameters = list(inspect.signature(function).parameters.values())
+        parameters = list(get_signature(function).parameters.values())
     except (TypeError, ValueError):
         return False  # Python cannot tell
     needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -148,7 +149,7 @@ def adopt(cls: Any) -> None:
 
 
 def _setup(self: Any, config: dict[str, Any]) -> None:
-    self._setup(*[config] * bool(inspect.signature(self._setup).parameters))
+    self._setup(*[config] * bool(get_signature(self._setup).parameters))
 
 
 def _step(self: Any) -> dict[str, Any]:
