@@ -4,7 +4,7 @@ Python raises KeyboardInterrupt in the main thread between two instructions of P
 `Event`, `Semaphore` and `queue.Queue` are Python code. An interrupt in `threading.Condition.__enter__`, when the lock
 has been taken and the caller's `with` does not know it yet, leaves the lock taken for ever; the next thread that needs
 it waits for ever. A lock made by C is safe in a `with` statement: Python looks for signals neither before the statement
-owns it nor before it lets go.
+owns it nor before it lets go (Python 3.14 does, which is mended: decision 168).
 
 So each thread that waits here sleeps in a lock of its own, which no other thread ever waits for. The lock is taken from
 the beginning, and `notify_all` releases it (decision 60). An interrupt may lose a wake-up and nothing else: a thread
