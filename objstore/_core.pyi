@@ -492,7 +492,7 @@ def note_and_call(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T
 def repeat_interrupts() -> None:
     """From now on SIGINT comes again, every 20 ms, until its handler has called a client's cancelled()."""
 
-def deferring(handler: Callable[[int, FrameType | None], object], /) -> Callable[[int, FrameType | None], object]:
+def deferring(handler: Callable[[int, FrameType | None], None], /) -> Callable[[int, FrameType | None], None]:
     """The handler of a signal, for one that raises. In Python 3.14 it does so in no `with` statement that has entered
     and would not leave.
     """
