@@ -40,6 +40,8 @@ REDUCERS: dict[type, Callable[[Any], Any]] = {
     CodeType: reduce_code,
     function_pickles.Cached: function_pickles.reduce_cached,
 }
+if function_pickles.OfObject is not None:
+    REDUCERS[function_pickles.OfObject] = function_pickles.reduce_of_object
 
 
 def of_subclass(cls: type) -> Callable[[Any], Any] | None:

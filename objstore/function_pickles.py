@@ -71,7 +71,8 @@ def _nothing() -> None: ...
 _dispatching: Any = functools.singledispatch(_nothing)
 _DISPATCHING = _dispatching.__code__  # of each that it makes
 _DispatchingMethod: Any = functools.singledispatchmethod
-# Of a method of an object that it makes.
+# What that is as an attribute of an object: as of Python 3.14 of this class, and a function of this code before.
+OfObject: Any = getattr(functools, "_singledispatchmethod_get", None)
 _METHOD = next((each for each in _DispatchingMethod.__get__.__code__.co_consts if isinstance(each, CodeType)), None)
 METHOD_CACHE = "_method_cache"  # by object, as of Python 3.13
 
@@ -123,9 +124,14 @@ def _make_dispatching_method(cls: Any, has_cache: bool) -> Any:
 
 
 def reduce_method_of_object(function: FunctionType) -> tuple[Any, ...] | None:
-    """What a `singledispatchmethod` is as an attribute of an object; None for any other function."""
+    """What a `singledispatchmethod` is as an attribute of an object before Python 3.14; None for any other function."""
     if function.__code__ is not _METHOD:
         return None
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     of: Any = vars(function)["register"].__self__
     return _DispatchingMethod.__get__, (of, cells["obj"].cell_contents, cells["cls"].cell_contents)
+
+
+def reduce_of_object(method: Any) -> tuple[Any, ...]:
+    """What a `singledispatchmethod` is as an attribute of an object, as of Python 3.14."""
+    return _DispatchingMethod.__get__, (method._unbound, method._obj, method._cls)

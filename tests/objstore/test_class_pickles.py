@@ -198,3 +198,25 @@ def test_a_class_statement_in_another_thread_meanwhile_is_registered(
     assert known["fourth"] is fourth and "third" not in known
     with pytest.raises(TypeError, match="key"):
         type("Fifth", (cell["Registry"],), {})
+
+
+ANNOTATED = """
+Later = int
+class Node:
+    value: Later
+    name: str = ""
+    def add(self, other: Later) -> Later: return other + 1
+"""
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_annotations_travel(elsewhere: Callable[[Any], Any], is_gone: bool) -> None:
+    """Python 3.14 evaluates them when somebody asks, and a name in them need not be there by then."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(ANNOTATED, "cell", "exec", dont_inherit=True), names)
+    if is_gone:
+        del names["Later"]
+    later = "Later" if is_gone and sys.version_info >= (3, 14) else int
+    node = elsewhere(names["Node"])
+    assert node is not names["Node"] and node.__annotations__["value"] == later
+    assert node.add.__annotations__["other"] == later and node().add(1) == 2
