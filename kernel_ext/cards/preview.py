@@ -131,7 +131,9 @@ def of_array(array: np.ndarray) -> dict[str, Any]:
             if array.ndim > 2:  # numbers say nothing that colours do not say better
                 summary["text"] = ""
         elif len(finite) > HISTOGRAM_BINS and math.isfinite(high - low):
-            counts, _ = np.histogram(finite, HISTOGRAM_BINS, (low, high) if high > low else (low - 0.5, high + 0.5))
+            # By their places between both ends: between large numbers that differ little, as times, fit no bins.
+            places = (finite - low) / (high - low) if high > low else np.full(len(finite), 0.5)
+            counts, _ = np.histogram(places, HISTOGRAM_BINS, (0.0, 1.0))
             summary["histogram"] = [counts.tolist(), low, high]
     return summary
 

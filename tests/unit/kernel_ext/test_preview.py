@@ -79,6 +79,15 @@ def test_a_constant_matrix_and_one_of_nans_do_no_harm() -> None:
     assert summarize(np.full(100, np.inf))["stats"] == {"nan": 0, "sampled": False}
 
 
+@pytest.mark.parametrize("step", [0, 1, 255])
+def test_numbers_that_are_large_and_differ_little_have_a_histogram(step: int) -> None:
+    times = 1_700_000_000_000_000_000 + step * np.arange(100)
+    counts, low, high = summarize(times)["histogram"]
+    assert sum(counts) == 100 and (low, high) == (float(times[0]), float(times[-1]))
+    tiny = summarize(np.array([0.0, 5e-324] * 50))["histogram"][0]
+    assert tiny[0] == tiny[-1] == 50
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     hnp.arrays(
