@@ -62,7 +62,8 @@ def test_installed_package_is_complete() -> None:
 
 def test_jupyterlab_sees_the_panel_enabled() -> None:
     installed_files()
-    listing = subprocess.run([sys.executable, "-m", "jupyter", "labextension", "list"], capture_output=True, text=True)
+    command = Path(sys.executable).with_name("jupyter-labextension")  # `jupyter` takes the first one of PATH
+    listing = subprocess.run([command, "list"], capture_output=True, text=True)
     line = next(
         (line for line in (listing.stdout + listing.stderr).splitlines() if "cellmesh-labextension" in line), ""
     )
