@@ -22,10 +22,17 @@ def get_signature(function: Callable[..., Any], *, follow_wrapped: bool = True) 
     return inspect.signature(function, follow_wrapped=follow_wrapped, **_AS_FAR_AS_DEFINED)
 
 
+def can_be_evaluated(owner: Any) -> bool:
+    """Whether the annotations of a function or class can be, as they always can before Python 3.14."""
+    try:
+        return owner.__annotations__ is not None
+    except Exception:  # whatever an annotation raises
+        return False
+
+
 def annotations_of(owner: Any) -> dict[str, Any]:
     """Those of a function or class; where one cannot be evaluated, all are their texts."""
-    try:
+    if can_be_evaluated(owner):
         return owner.__annotations__
-    except Exception:  # whatever an annotation raises
-        annotationlib: Any = import_module("annotationlib")
-        return annotationlib.get_annotations(owner, format=annotationlib.Format.STRING)
+    annotationlib: Any = import_module("annotationlib")
+    return annotationlib.get_annotations(owner, format=annotationlib.Format.STRING)

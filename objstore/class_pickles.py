@@ -129,6 +129,7 @@ _exchanging = _Lock()
 def _passing_by(bases: tuple[type, ...]) -> Generator[None]:
     """For classes that this thread makes, `__init_subclass__` of these bases does no more than to call the next one."""
     with _exchanging.lock:
+        # With `if` in it, Python 3.13 may leave the lock taken (scheduler/sync/condition.py).
         kept = [(base, vars(base)[HOOK]) for base in filter(_has_hook, bases)]
         for base, hook in kept:
             type.__setattr__(base, HOOK, _passing(base, hook, threading.get_ident()))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import io
-import sys
 from collections import ChainMap
 from collections.abc import Callable
 from types import CodeType, FunctionType
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from . import class_pickles, class_versions, exception_pickles, function_pickles
-from .annotations import annotations_of
+from .annotations import annotations_of, can_be_evaluated
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -89,10 +88,9 @@ class Pickler(cloudpickle.Pickler):
         try:
             return super().reducer_override(function)
         except Exception:
-            if sys.version_info < (3, 14):
+            if can_be_evaluated(function):  # as they cannot where one names what is defined later
                 raise
-            # Of its annotations one cannot be evaluated, as where it names what is defined later.
-            return super().reducer_override(function_pickles.with_globals(function, function.__globals__))
+        return super().reducer_override(function_pickles.with_globals(function, function.__globals__))
 
 
 def dump(value: object, file: SupportsWrite[bytes]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..exceptions import ActorDiedError
 from ..objects import get
 from ..session.scratch import scratch_folder
 from . import checkpoint as checkpoints
@@ -130,9 +131,12 @@ class TrialContext:
         self._last = now
         saved, packed = self.save(checkpoint) if checkpoint is not None else (None, None)
         order = self._order
-        self.word = get(
-            self._host.report.remote(order.trial, order.attempt, result, saved, packed, self._pid, self._elsewhere)
-        )
+        try:
+            self.word = get(
+                self._host.report.remote(order.trial, order.attempt, result, saved, packed, self._pid, self._elsewhere)
+            )
+        except ActorDiedError:  # nobody is left to be told, nor to ask for the error
+            self.word = "stop"
         if self.word != "go":
             raise StopTrial(self.word)
 

@@ -134,7 +134,7 @@ class TrialFeed:
             self._labels.clear()
             for viewer in self._viewers.values():
                 viewer.told = []
-                if viewer.columns is None:
+                if viewer.columns is None:  # a loop ends in no `if`: scheduler/sync/condition.py
                     continue
                 viewer.columns.restart()
         self._want()

@@ -60,9 +60,8 @@ static PyMethodDef functions[] = {
      "repeat_interrupts()\n--\n\nFrom now on SIGINT comes again, every 20 ms, until its handler has called a client's "
      "cancelled()."},
     {"deferring", process_deferring, METH_O,
-     "deferring(handler, /)\n--\n\nThe handler of a signal, for one that raises. In Python 3.14 it does so in no "
-     "`with` "
-     "statement that\nhas entered and would not leave."},
+     "deferring(handler, /)\n--\n\nThe handler of a signal, for one that raises. In Python 3.14 it does so in no\n"
+     "`with` statement that has entered and would not leave."},
     {"note_and_call", (PyCFunction)(void (*)(void))note_and_call, METH_FASTCALL | METH_KEYWORDS,
      "note_and_call(function, /, *args, **kwargs)\n--\n\nCalls it; at the end of the task its process is restored."},
     {"line_buffer_stdout", process_line_buffer_stdout, METH_NOARGS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -32,6 +33,23 @@ def through_values(value: Any) -> Any:
 
 def through_code(value: Any) -> Any:
     return pickle.loads(code_pickles.dumps(value))
+
+
+@pytest.fixture(params=[False, True], ids=["defined", "gone"])
+def annotated(request: pytest.FixtureRequest) -> Callable[[str], tuple[dict[str, Any], Any]]:
+    """Runs a cell with the annotation `Later`: its names, and what the annotation is then.
+
+    Python 3.14 evaluates it when somebody asks, and the name need not be there by then.
+    """
+
+    def run(cell: str) -> tuple[dict[str, Any], Any]:
+        names: dict[str, Any] = {"__name__": "__main__"}
+        exec(compile("Later = int\n" + cell, "cell", "exec", dont_inherit=True), names)
+        if request.param:
+            del names["Later"]
+        return names, "Later" if request.param and sys.version_info >= (3, 14) else int
+
+    return run
 
 
 @pytest.fixture(params=[through_values, through_code])

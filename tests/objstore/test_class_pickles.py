@@ -201,7 +201,6 @@ def test_a_class_statement_in_another_thread_meanwhile_is_registered(
 
 
 ANNOTATED = """
-Later = int
 class Node:
     value: Later
     name: str = ""
@@ -209,14 +208,10 @@ class Node:
 """
 
 
-@pytest.mark.parametrize("is_gone", [False, True])
-def test_annotations_travel(elsewhere: Callable[[Any], Any], is_gone: bool) -> None:
-    """Python 3.14 evaluates them when somebody asks, and a name in them need not be there by then."""
-    names: dict[str, Any] = {"__name__": "__main__"}
-    exec(compile(ANNOTATED, "cell", "exec", dont_inherit=True), names)
-    if is_gone:
-        del names["Later"]
-    later = "Later" if is_gone and sys.version_info >= (3, 14) else int
+def test_annotations_travel(
+    elsewhere: Callable[[Any], Any], annotated: Callable[[str], tuple[dict[str, Any], Any]]
+) -> None:
+    names, later = annotated(ANNOTATED)
     node = elsewhere(names["Node"])
     assert node is not names["Node"] and node.__annotations__["value"] == later
     assert node.add.__annotations__["other"] == later and node().add(1) == 2

@@ -173,6 +173,7 @@ class Environments:
             time.sleep(KEEP_S / 4)
             with self._lock:
                 before = time.monotonic() - KEEP_S
+                # Of a list with `if` in it, Python 3.13 may leave the lock taken (scheduler/sync/condition.py).
                 unused = (key for key, one in self._there.items() if one is not self._now and one.used_at < before)
                 self._end([*unused])
                 if not self._there:

@@ -121,9 +121,14 @@ def test_a_driver_that_drops_a_value_which_leads_nowhere_is_told(cm: ModuleType,
 
 def test_a_lock_in_nobody_s_name_ends_the_session(cm: ModuleType) -> None:
     assert cm.get(identity.remote(1)) == 1
-    Segment().write(HEADER_LOCK, STRAY)
+    segment = Segment()
+
+    def puts() -> bool:
+        segment.write(HEADER_LOCK, STRAY)  # each time, as whoever held the lock overwrites it with a free one
+        return cm.put(1) is None
+
     with pytest.raises(StoreCorruptedError, match="has overwritten"):
-        wait_until(lambda: cm.put(1) is None, 20)
+        wait_until(puts, 20)
 
 
 def test_a_damaged_value_is_an_error_of_its_own(cm: ModuleType) -> None:

@@ -86,6 +86,11 @@ def test_a_function_of_the_configuration_is_given_again_to_go_on() -> None:
     assert len(tune.resume("takes", tune.with_resources(train, takes)).wait(60)) == 2
 
 
+def kill_controller() -> None:
+    (pid,) = [row["pid"] for row in cellmesh.state.list_actors() if row["state"] == "alive"]
+    os.kill(pid, signal.SIGKILL)
+
+
 def test_no_group_outlives_a_controller_that_dies(flag: Callable[[str], Flag]) -> None:
     started = flag("started")
 
@@ -97,12 +102,34 @@ def test_no_group_outlives_a_controller_that_dies(flag: Callable[[str], Flag]) -
     search = tune.Tuner(train, resources=tune.PlacementGroupFactory([{"cpu": 1}, {"cpu": 1}])).start()
     started.wait()
     assert len(placement_group_table()) == 1
-    (pid,) = [row["pid"] for row in cellmesh.state.list_actors() if row["state"] == "alive"]
-    os.kill(pid, signal.SIGKILL)
+    kill_controller()
     with pytest.raises(tune.TuneError):
         search.wait(60)
     wait_until(lambda: not placement_group_table(), what="the group is gone")
     wait_until(lambda: cellmesh.available_resources()["CPU"] == 2, what="the CPUs are free again")
+
+
+def test_a_trial_ends_quietly_when_its_controller_has_died(flag: Callable[[str], Flag]) -> None:
+    started, go, ended = flag("started"), flag("go"), flag("ended")
+
+    def train(config: dict[str, Any]) -> None:
+        started.set()
+        go.wait()
+        try:
+            tune.report(i=1)
+        except tune.StopTrial:
+            ended.set()
+            raise
+
+    search = tune.Tuner(train, name="left-alone").start()
+    started.wait()
+    kill_controller()
+    with pytest.raises(tune.TuneError):
+        search.wait(60)
+    go.set()
+    ended.wait()
+    wait_until(lambda: not cellmesh.state.list_tasks(filters=[("state", "=", "running")]), what="the trial is over")
+    assert search.name not in [row["name"] for row in cellmesh.error_info()]
 
 
 def test_trials_beyond_the_cpus_let_others_go_first() -> None:
