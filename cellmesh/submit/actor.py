@@ -40,6 +40,7 @@ class ActorHandle(Generic[C]):
     put into containers, compared and hashed.
     """
 
+    _cellmesh_is_handle = True  # for modules below this one
     _cellmesh_ref: Ref[Any]
     _cellmesh_blueprint: Blueprint
 

@@ -235,7 +235,7 @@ def _is_leaf(value: Any, kind: type) -> bool:
         or isinstance(value, type | enum.Enum)
         or kind is serialization.ref_type()
         or hasattr(kind, "__cellmesh_code__")
-        or "_cellmesh_ref" in getattr(kind, "__annotations__", ())  # a handle
+        or hasattr(kind, "_cellmesh_is_handle")
         or _is_numpy(value, "generic", "dtype", "ufunc")
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from ..objstore import own_pickles
-from ..objstore.annotations import get_signature
+from ..objstore.annotations import annotations_of, get_signature
 from ..session.current import current, current_or_none
 from ..session.session import Session
 from ..type_variables import Maps, P, R, S
@@ -250,6 +250,8 @@ class RemoteFunction(Maps[Callable[P, R], S], Mappable):
         if ref is None:
             return _empty, (), (self._export.code, self._options, self._export.kinship)
         metadata = {name: self.__dict__[name] for name in _METADATA if name in self.__dict__ and name != "__wrapped__"}
+        if metadata.pop("__annotate__", None) is not None:  # as of Python 3.14: what makes them, with all its globals
+            metadata["__annotations__"] = annotations_of(plain_of(self.__wrapped__))
         return (
             _empty,
             (),
@@ -273,7 +275,7 @@ class RemoteFunction(Maps[Callable[P, R], S], Mappable):
 
 own_pickles.reducers[RemoteFunction] = RemoteFunction._reduced_inside
 
-_METADATA = (*functools.WRAPPER_ASSIGNMENTS, "__wrapped__", "_definition")
+_METADATA = {*functools.WRAPPER_ASSIGNMENTS, "__annotations__", "__wrapped__", "_definition"}
 
 
 def _definition_of(function: Callable[..., Any]) -> str:

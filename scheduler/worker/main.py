@@ -100,7 +100,9 @@ def _take_pipes(stdout: int, stderr: int, stacks: int) -> None:
     os.dup2(stderr, 2)
     os.close(stdout)
     os.close(stderr)
-    faulthandler.enable(stacks)  # a crash in C code: its Python stack goes into the report of the death
+    # A crash in C code: its Python stack goes into the report of the death. That of C is Python 3.14's and later ones'.
+    options: dict[str, bool] = {"c_stack": False} if sys.version_info >= (3, 14) else {}
+    faulthandler.enable(stacks, **options)
     faulthandler.register(STACK_SIGNAL, file=stacks, all_threads=True)
 
 

@@ -52,8 +52,8 @@ def test_remote_has_the_signature_of_what_it_calls_before_the_first_call_and_aft
         assert scale.remote.__name__ == "remote"
         first, last = scale.remote.__doc__.splitlines()[::2]
         assert "scale" in first and "ObjectRef" in first and last == "Scale a number."
-        shown = pydoc.render_doc(scale.remote, renderer=pydoc.plaintext)
-        assert f"remote{wanted}" in shown and "Scale a number." in shown
+        shown = helped(scale.remote)
+        assert "remote" + wanted.replace("'", "") in shown and "Scale a number." in shown
         assert n_calls or cm.get(scale.remote(2)) == 4.0
     assert "method" not in repr(type(scale.remote)), "the second time round it is the core's submitter"
 
@@ -132,10 +132,15 @@ def test_options_show_as_those_that_there_are(owner: Any, kinds: tuple[str, ...]
     assert not [p for p in parameters if p.kind is p.VAR_KEYWORD]
 
 
+def helped(owner: Any) -> str:
+    """What `help` shows, without the quotes that annotations have there before Python 3.14."""
+    return pydoc.render_doc(owner, renderer=pydoc.plaintext).replace("'", "")
+
+
 def test_help_shows_signatures(cm: ModuleType) -> None:
-    assert "scale(x: 'int', by: 'float' = 2.0" in pydoc.render_doc(scale, renderer=pydoc.plaintext)
-    assert "(start: 'int' = 0)" in pydoc.render_doc(Counter, renderer=pydoc.plaintext)
-    assert "add(k, *, times=...)" in pydoc.render_doc(Counter.remote().add, renderer=pydoc.plaintext)
+    assert "scale(x: int, by: float = 2.0" in helped(scale)
+    assert "(start: int = 0)" in helped(Counter)
+    assert "add(k, *, times=...)" in helped(Counter.remote().add)
 
 
 def test_a_remote_function_in_a_class_is_no_method_of_its_actors(cm: ModuleType) -> None:

@@ -286,6 +286,25 @@ def test_code_is_exported_anew_when_a_global_it_uses_changes(cm: ModuleType) -> 
     assert cm.get([f.remote(), g.remote()]) == [2, 2]
 
 
+ANNOTATED = """
+class Node:
+    value: Later
+node = Node()
+@cm.remote
+def inner(x: Later) -> int: return x + 1
+@cm.remote
+def outer() -> tuple: return type(node).__name__, cm.get(inner.remote(1)), inner.__annotations__["x"]
+"""
+
+
+def test_annotations_that_name_what_is_not_there_do_no_harm(cm: ModuleType) -> None:
+    names: dict[str, Any] = {"__name__": "__main__", "cm": cm}
+    if sys.version_info < (3, 14):  # which evaluates them at once
+        names["Later"] = int
+    exec(compile(ANNOTATED, "cell", "exec", dont_inherit=True), names)
+    assert cm.get(names["outer"].remote()) == ("Node", 2, names.get("Later", "Later"))
+
+
 def test_functions_outlive_sessions() -> None:
     for _ in range(3):
         cellmesh.init(num_cpus=1, object_store_memory=64 << 20)
