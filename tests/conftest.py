@@ -55,6 +55,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(scratch, ignore_errors=True))
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if " at 0x" in item.nodeid:
+        raise pytest.UsageError(f"{item.nodeid} has another name in each run, so it could not be run again by itself")
+
+
 def pytest_collection_finish() -> None:
     # Thousands of tests and all that they import stay until the run ends. A collection of garbage that looks through
     # them takes a quarter of a second, and many a test causes several; what is frozen is not looked at.
@@ -82,6 +87,12 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     return _judged((yield))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Function) -> None:
+    """Let go of what fixtures have given the test: the last one's would keep its session when that is looked for."""
+    item.funcargs.clear()
 
 
 def _settled(before: Holdings, kept: set[str]) -> dict[str, list[str]]:

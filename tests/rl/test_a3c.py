@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -203,25 +204,8 @@ def test_what_goes_on_from_a_checkpoint_is_what_was_not_interrupted(a3c: Make, t
 
 
 # ---- what goes wrong
-class Fragile(probes.SeenAction):
-    """Kills its process at the 30th step, once."""
-
-    once = ""
-    n = 0
-
-    def step(self, action: Any) -> Any:
-        self.n += 1
-        if self.n == 30 and not os.path.exists(self.once):
-            open(self.once, "w").close()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().step(action)
-
-
 def test_a_learner_that_dies_is_replaced(a3c: Make, tmp_path: Path) -> None:
-    def make() -> Fragile:
-        env = Fragile()
-        env.once = str(tmp_path / "once")
-        return env
+    make = partial(probes.Fragile, tmp_path / "once", 30)
 
     algorithm = a3c(make, num_workers=2, seed=4, **FAST)
     with pytest.warns(rl.EnvWorkerReplacedWarning, match=r"1 of the processes that play died, of number [01]\."):

@@ -5,10 +5,9 @@ that die, checkpoints.
 from __future__ import annotations
 
 import gc
-import os
-import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -164,25 +163,8 @@ def test_one_seed_learns_the_same_and_goes_on_from_a_checkpoint(apex: Make, tmp_
         rl.DQN.load(tmp_path / "apex")
 
 
-class Fragile(probes.SeenAction):
-    """Kills its process at the 30th step, once."""
-
-    once = ""
-    n = 0
-
-    def step(self, action: Any) -> Any:
-        self.n += 1
-        if self.n == 30 and not os.path.exists(self.once):
-            open(self.once, "w").close()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().step(action)
-
-
 def test_a_player_that_dies_is_replaced(apex: Make, tmp_path: Path) -> None:
-    def make() -> Fragile:
-        env = Fragile()
-        env.once = str(tmp_path / "once")
-        return env
+    make = partial(probes.Fragile, tmp_path / "once", 30)
 
     algorithm = apex(make, num_workers=2, seed=4, **FAST)
     with pytest.warns(rl.EnvWorkerReplacedWarning, match=r"1 of the processes that play died, of number [01]\."):

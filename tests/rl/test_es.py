@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -129,23 +130,8 @@ def test_what_goes_on_from_a_checkpoint_is_what_was_not_interrupted(es: Make, tm
         rl.PPO.load(tmp_path / "es")
 
 
-class Fragile(probes.SeenAction):
-    """Kills its process at the first step ever made, in one process."""
-
-    once = ""
-
-    def step(self, action: Any) -> Any:
-        if self.once and not os.path.exists(self.once):
-            open(self.once, "w").close()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().step(action)
-
-
 def test_a_killed_worker_changes_nothing(es: Make, tmp_path: Path) -> None:
-    def make() -> Fragile:
-        env = Fragile()
-        env.once = str(tmp_path / "once")
-        return env
+    make = partial(probes.Fragile, tmp_path / "once", 1)
 
     steady, fragile = es(probes.SeenAction, seed=4, **FAST), es(make, num_workers=2, seed=4, **FAST)
     assert train(steady, 2) == train(fragile, 2)

@@ -6,6 +6,10 @@ so which of them fails says what is wrong.
 
 from __future__ import annotations
 
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -91,6 +95,22 @@ class SeenAction(SeenReward):
 
     def reward(self, action: Any) -> float:
         return 1.0 if (action == 1) == (self.value > 0) else -1.0
+
+
+class Fragile(SeenAction):
+    """Kills its process at a step, once: of the processes that come there at the same moment, one."""
+
+    def __init__(self, once: Path, at: int) -> None:
+        super().__init__()
+        self.once, self.n_left = once, at
+
+    def step(self, action: Any) -> Any:
+        self.n_left -= 1
+        if not self.n_left:
+            with suppress(FileExistsError):
+                self.once.touch(exist_ok=False)
+                os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(action)
 
 
 class TwoStepCredit(Probe):

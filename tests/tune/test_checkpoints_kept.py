@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tarfile
 from pathlib import Path
 
@@ -58,7 +59,8 @@ def test_a_trial_that_goes_on_from_another_leaves_its_own_checkpoint_behind() ->
     assert ended_with_a_checkpoint(State.PENDING, "stopped").checkpoints() == {"checkpoints/donor"}
 
 
-@pytest.mark.parametrize("has_filter", [True, False])  # of tar files: as of Python 3.11.4
+# Filters of tar files came with Python 3.12, and with 3.11.4; 3.14 needs them itself.
+@pytest.mark.parametrize("has_filter", [True, False] if sys.version_info < (3, 12) else [True])
 def test_what_is_packed_for_another_machine_is_unpacked_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, has_filter: bool
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import multiprocessing
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -100,6 +101,15 @@ def test_an_experiment_that_was_cut_off_can_be_exported(tmp_path: Path) -> None:
     assert sum(len(rows(path)) for path in (tmp_path / "csv").glob("*/progress.csv")) == 3
 
 
+@pytest.fixture
+def by_fork() -> Iterator[None]:
+    """tensorboardX has a queue for processes, over which in Python 3.14, that forks no more, one of its own watches."""
+    multiprocessing.set_start_method("fork", force=True)
+    yield
+    multiprocessing.set_start_method(None, force=True)
+
+
+@pytest.mark.usefixtures("by_fork")
 def test_event_files_are_what_tensorboard_reads(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     plugin = pytest.importorskip("tensorboard.plugins.hparams.plugin_data_pb2")
@@ -115,6 +125,7 @@ def test_event_files_are_what_tensorboard_reads(tmp_path: Path) -> None:
     assert "len" in hyperparameters["f"].string_value
 
 
+@pytest.mark.usefixtures("by_fork")
 def test_what_tensorboard_shows_of_a_configuration_that_pbt_changes(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     plugin = pytest.importorskip("tensorboard.plugins.hparams.plugin_data_pb2")

@@ -330,7 +330,6 @@ def test_concurrent_futures_say_how(cm: ModuleType, wait: Callable) -> None:
         lambda ref: 1 in [ref],
         lambda ref: ref == True,  # noqa: E712 (the comparison is what is tested)
     ],
-    ids=str,
 )
 def test_what_is_meant_for_the_value_is_refused(cm: ModuleType, use: Callable) -> None:
     with pytest.raises(TypeError, match=r"ObjectRef .*cellmesh\.get\(ref\)"):

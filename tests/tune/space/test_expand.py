@@ -166,7 +166,6 @@ def test_domains_and_grids_inside_a_grids_value() -> None:
         ({"a": sample_from(lambda: grid_search([1]))}, "a: a grid_search cannot be gone through here"),
         ([1], "a search space is a dict of parameters, not list"),
     ],
-    ids=repr,
 )
 def test_what_is_not_supported_is_named(of: Any, says: str) -> None:
     with pytest.raises(SpaceError) as refused:
