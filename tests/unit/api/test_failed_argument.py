@@ -64,7 +64,6 @@ def values(chance: random.Random) -> list[Any]:
 @pytest.mark.parametrize(
     "bad",
     [Refused(), Refused([1, {2: 3}], (4, 5)), [Refused()], {"a": (1, Refused())}, Refuses(), [[Refuses()], 1]],
-    ids=repr,
 )
 def test_the_one_that_fails_is_found_among_others(dumps: Any, bad: object) -> None:
     chance = random.Random(3)
