@@ -22,6 +22,7 @@ import pytest
 from cellmesh.scheduler.node import launch
 from cellmesh.scheduler.node.handle import WorkerModules
 from support import outcomes
+from support.capture import keep_all
 from support.commands import forked
 from support.shared import anew
 from support.waiting import MARKER, Holdings, after_garbage, processes, wait_until
@@ -128,6 +129,13 @@ def _check(before: Holdings, kept: set[str]) -> None:
         pytest.fail(
             "left behind: " + "; ".join(f"{kind}: {', '.join(what)}" for kind, what in left.items()), pytrace=False
         )
+
+
+@pytest.fixture
+def capfd(capfd: pytest.CaptureFixture[str]) -> pytest.CaptureFixture[str]:
+    """That, which loses nothing."""
+    keep_all(capfd)
+    return capfd
 
 
 @pytest.fixture

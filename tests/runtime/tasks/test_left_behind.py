@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.flags import Flag
 
 import cellmesh
 
@@ -238,7 +239,7 @@ def test_a_task_finds_no_context_variables_of_one_before_it(one_cpu: ModuleType,
         assert one_cpu.get(found.remote()) == 0
 
 
-def test_callbacks_find_nothing_of_each_other(cm: ModuleType) -> None:
+def test_callbacks_find_nothing_of_each_other(cm: ModuleType, flag: Callable[[str], Flag]) -> None:
     name = contextvars.ContextVar("name", default="none")
     name.set("the notebook")
     found: list[str] = []
@@ -250,14 +251,10 @@ def test_callbacks_find_nothing_of_each_other(cm: ModuleType) -> None:
         if len(found) == 3:
             over.set()
 
-    @cm.remote
-    def answer(there: str) -> None:
-        while not os.path.exists(there):  # so that all are added before one is called
-            os.sched_yield()
-
-    for i in range(3):
-        future = answer.remote("/" if i else "/proc/self").future()
-        future.add_done_callback(call_back)
+    go = flag("go")
+    for _ in range(3):
+        cm.remote(Flag.wait).remote(go).future().add_done_callback(call_back)
+    go.set()  # all are added before one is called
     assert over.wait(20)
     assert found == ["none"] * 3
 

@@ -15,6 +15,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from support.flags import Counter, Flag
 from support.waiting import wait_until
@@ -607,6 +608,7 @@ def scheduler_stopped(cm: ModuleType) -> Iterator[None]:
     pid = current().node.scheduler_pid
     os.kill(pid, signal.SIGSTOP)
     try:
+        wait_until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
