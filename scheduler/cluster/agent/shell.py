@@ -369,7 +369,7 @@ class Shell:
             case events.MemberCame(who):
                 self._network.add(who)
                 self._names[who.node] = who.called
-                self.status_feed.asked(0, self._clock())
+                self.status_feed.news(self._clock())
             case events.MemberLost(node, reason):
                 self._lose(node, reason)
             case events.EndPeer(node):
@@ -446,10 +446,10 @@ class Shell:
     def _tell_status(self, now: float) -> None:
         """Answer those who look at the cluster from here: by the head, or by this agent where the head does not
         answer."""
-        if self.core.link == "up" and (number := self.status_feed.question()):
-            self._network.tell(StatusRequest(number))
         for reply in self.status_feed.due(now, self.core.members.values()):
             self._segment.post(reply)
+        if self.core.link == "up" and (number := self.status_feed.question()):
+            self._network.tell(StatusRequest(number))
 
     # ---- the others
     def peer(self, node: int) -> Peer | None:
@@ -528,7 +528,7 @@ class Shell:
         self._network.remove(node)
         self._end(node)
         self.status_feed.lost(node, reason)
-        self.status_feed.asked(0, self._clock())
+        self.status_feed.news(self._clock())
 
     def _end(self, node: int) -> None:
         peer = self.peers.pop(node, None)

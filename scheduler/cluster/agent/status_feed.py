@@ -40,12 +40,18 @@ class StatusFeed:
         self._has_heard = False  # an answer, ever
         self._rows: dict[int, NodeStatus] = {}  # as it told
         self._ready = False  # an answer is there, for all that is open
+        self._is_old = False  # that answer, or the one that is awaited, may be from before the latest news
         self._lost: dict[int, str] = {}
         self._told_at = -math.inf
 
     def asked(self, request: int, now: float) -> None:
-        """A driver asks; 0: none has, but there is news."""
+        """A driver asks; 0: it waits for no answer of its own."""
         self._open.setdefault(request, now + (PATIENCE_S if self._has_heard else FIRST_PATIENCE_S))
+
+    def news(self, now: float) -> None:
+        """A machine has come, or was lost, of which drivers hear unasked."""
+        self._is_old = self._is_asked or self._ready
+        self.asked(0, now)
 
     def question(self) -> int:
         """The number of the question that the head is to be asked now; 0: none."""
@@ -84,6 +90,8 @@ class StatusFeed:
         replies = [ClusterReply(request, nodes, error) for request in self._open]
         self._open.clear()
         self._told_at, self._ready, self._is_asked = now, False, False
+        if self._is_old:
+            self.news(now)
         return replies
 
     def _known(self, members: Iterable[Member]) -> list[NodeStatus]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from cellmesh.scheduler.cluster.agent.status_feed import FIRST_PATIENCE_S, PATIENCE_S, UNASKED_S, StatusFeed
 from cellmesh.scheduler.cluster.messages import SESSION_LABEL, Member, NodeStatus, Status, Usage
 
@@ -89,3 +90,26 @@ def test_news_that_nobody_has_asked_for_comes_in_pieces() -> None:
     lookers.answered(status(lookers.question()))
     assert lookers.due(0.02, [OTHER]) == [] and lookers.deadline <= UNASKED_S
     assert [reply.request for reply in lookers.due(UNASKED_S, [OTHER])] == [0]
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_what_becomes_known_while_an_answer_is_awaited_or_held_back_is_told_after_it(is_answered: bool) -> None:
+    feed = StatusFeed(ME)
+    feed.asked(0, 0.0)
+    feed.answered(status(feed.question()))
+    feed.due(0.0, [OTHER])
+    feed.asked(0, 0.01)
+    before = status(feed.question())
+    if is_answered:
+        feed.answered(before)
+        assert feed.due(0.02, [OTHER]) == [], "it is held back"
+    feed.lost(2, "silent")
+    feed.news(0.03)
+    assert not feed.question()
+    feed.answered(before)
+    (reply,) = feed.due(UNASKED_S, [])
+    assert reply.nodes[1].state == "alive"
+    feed.answered(status(feed.question(), "dead", "silent"))
+    (reply,) = feed.due(2 * UNASKED_S, [])
+    assert reply.nodes[1].state == "dead" and not reply.error
+    assert not feed.question() and feed.due(9.0, []) == []
