@@ -275,7 +275,7 @@ class RemoteFunction(Maps[Callable[P, R], S], Mappable):
 
 own_pickles.reducers[RemoteFunction] = RemoteFunction._reduced_inside
 
-_METADATA = {*functools.WRAPPER_ASSIGNMENTS, "__annotations__", "__wrapped__", "_definition"}
+_METADATA = (*functools.WRAPPER_ASSIGNMENTS, "__annotations__", "__wrapped__", "_definition")
 
 
 def _definition_of(function: Callable[..., Any]) -> str:
