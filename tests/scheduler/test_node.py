@@ -52,10 +52,7 @@ class Heard:
         def found() -> M | None:
             return next((m for m in self.messages if isinstance(m, kind) and accept(m)), None)
 
-        try:
-            message = wait_until(found, 20)
-        except AssertionError:
-            pytest.fail(f"no such {kind.__name__} within 20 s; heard {self.messages}")
+        message = wait_until(found, 20, lambda: f"a {kind.__name__}; heard {self.messages}")
         assert message is not None
         return message
 

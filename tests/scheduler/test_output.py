@@ -296,7 +296,7 @@ class Listener:
 
     def wait_for_text(self, stream: str, text: str) -> WorkerOutput:
         """The message that `text` begins in. A line may come in several: a worker sends what it has after a while."""
-        wait_until(lambda: text in self.text(stream), 20, f"{text!r} on {stream}; so far {self.outputs}")
+        wait_until(lambda: text in self.text(stream), 20, lambda: f"{text!r} on {stream}; so far {self.outputs}")
         begin, end = self.text(stream).index(text), 0
         for message in self.outputs:
             end += len(message.text) if message.stream == stream else 0
@@ -309,7 +309,7 @@ class Listener:
             bundles = ((m, json.loads(m.bundle)) for m in self.outputs if m.bundle)
             return next((bundle for message, bundle in bundles if accept(message, bundle)), None)
 
-        bundle = wait_until(found, 30, f"a display; so far {self.outputs}")
+        bundle = wait_until(found, 30, lambda: f"a display; so far {self.outputs}")
         assert bundle is not None
         return bundle
 

@@ -17,7 +17,7 @@ FIRST_COLLECTION_S, NEXT_COLLECTION_S = 0.05, 0.5
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], deadline: float = 30.0, what: str = "") -> T:
+def wait_until(condition: Callable[[], T], deadline: float = 30.0, what: str | Callable[[], str] = "") -> T:
     """Wait for a condition; the tests' only way of waiting.
 
     Parameters
@@ -26,8 +26,8 @@ def wait_until(condition: Callable[[], T], deadline: float = 30.0, what: str = "
         Looked at every few milliseconds until its value is true.
     deadline : float, seconds, > 0
         How long to wait at most.
-    what : str
-        Says in the failure what was waited for.
+    what : str or callable
+        Says in the failure what was waited for; a callable, also what there is instead by then.
 
     Returns
     -------
@@ -44,7 +44,8 @@ def wait_until(condition: Callable[[], T], deadline: float = 30.0, what: str = "
         if value := condition():
             return value
         if time.monotonic() > end:
-            raise AssertionError(f"not within {deadline:g} s: {what or getattr(condition, '__name__', condition)}")
+            said = what() if callable(what) else what
+            raise AssertionError(f"not within {deadline:g} s: {said or getattr(condition, '__name__', condition)}")
         time.sleep(pause)
         pause = min(pause * 1.5, 0.05)
 
